@@ -112,7 +112,7 @@ class EventFeed:
     def _event(self, ptk_id: str, number: int) -> bytes:
         version = self._service.version(ptk_id, number)
         url = self._service.manifests.manifest_url(ptk_id, number)
-        data: Any = event_of(version, url, version.elected_at)
+        data: Any = event_of(version, url)
         return f"id: {number}\nevent: {EVENT_TYPE}\ndata: {json.dumps(data)}\n\n".encode()
 
 

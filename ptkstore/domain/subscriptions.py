@@ -43,20 +43,6 @@ class Health:
     last_success: datetime | None = None
     last_code: str | None = None
 
-    def after_success(self, now: datetime) -> Health:
-        """It took a message."""
-        return Health(last_success=now)
-
-    def after_failure(self, code: str, now: datetime) -> Health:
-        """It did not."""
-        return Health(self.failures + 1, self.failing_since or now, self.last_success, code)
-
-    def is_hopeless(self, now: datetime) -> bool:
-        """Whether no further message should be tried."""
-        return self.last_code == GONE or (
-            self.failing_since is not None and now - self.failing_since >= DISABLE_AFTER
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -87,13 +73,19 @@ class Subscription:
         return None if name is None else f"{STREAM_PREFIX}{self.team or '-'}:{name}"
 
     def after(self, code: str | None, now: datetime) -> Subscription:
-        """The subscription after an attempt that ended with this code, None for success."""
+        """Return the subscription after an attempt that ended with this code, None for success.
+
+        It is disabled once no further message should be tried.
+        """
         if code is None:
-            return replace(self, health=self.health.after_success(now))
-        health = self.health.after_failure(code, now)
-        if health.is_hopeless(now):
-            return replace(self, health=health, disabled_at=now, disabled_code=code)
-        return replace(self, health=health)
+            return replace(self, health=Health(last_success=now))
+        since = self.health.failing_since or now
+        failing = replace(
+            self, health=Health(self.health.failures + 1, since, self.health.last_success, code)
+        )
+        if code == GONE or now - since >= DISABLE_AFTER:
+            return replace(failing, disabled_at=now, disabled_code=code)
+        return failing
 
     def enabled(self) -> Subscription:
         """The subscription, sent to again, with its past forgiven."""
@@ -157,12 +149,11 @@ def retry_wait(message: str, attempt: int, requested: timedelta | None = None) -
 def event_of(
     version: Version,
     manifest_url: str,
-    published_at: datetime,
     *,
     missed: Sequence[DeadLetter] = (),
     redelivered: bool = False,
 ) -> Mapping[str, Any]:
-    """The thin body of a notification: where the state lies and what it promises, no feature values.
+    """Return the thin body of a notification: where the state lies and what it promises, no feature values.
 
     `missed` tells the subscriber which earlier versions became dead letters; `redelivered` marks a message that was
     one, and may come after later versions.
@@ -183,4 +174,4 @@ def event_of(
         data["missed"] = [{"version": letter.number, "code": letter.code} for letter in missed[-MISSED_TOLD:]]
     if redelivered:
         data["redelivered"] = True
-    return {"type": EVENT_TYPE, "timestamp": published_at.isoformat(), "data": data}
+    return {"type": EVENT_TYPE, "timestamp": version.elected_at.isoformat(), "data": data}

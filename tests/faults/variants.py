@@ -127,7 +127,7 @@ def _tell(service: Service, ptk_id: str, number: int) -> None:
     with service.begin() as uow:
         version, subscriptions = uow.versions.get(ptk_id, number), uow.subscriptions.of(ptk_id)
     url = service.lake.manifest_url(ptk_id, number)
-    body = canonical_json(event_of(version, url, version.elected_at)).encode()
+    body = canonical_json(event_of(version, url)).encode()
     for one in subscriptions:
         secrets = service.keys.secrets_of(one.id, service.clock.now())
         service.messenger.send(

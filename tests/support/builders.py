@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger import charging
+from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
@@ -36,7 +37,8 @@ def ptk_spec(ptk_id: str = PTK) -> PtkSpec:
 def request(
     key: str, epsilon: object = 0.1, blocks: tuple[int, int] = (2, 4), stream: str = STREAM
 ) -> BudgetRequest:
-    return BudgetRequest.basic(stream, key, PTK, BlockRange(*blocks), Loss.charge(epsilon))
+    loss = Loss.charge(epsilon)
+    return BudgetRequest(stream, key, PTK, BlockRange(*blocks), loss, Charge.basic(loss))
 
 
 def reserve(catalog: SqlCatalog, wish: BudgetRequest) -> Granted | Denied:

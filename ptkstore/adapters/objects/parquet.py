@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from ptkstore.adapters.objects.sealing import Sealer
-from ptkstore.domain.streams.reserved_columns import HASH
+from ptkstore.domain.streams.streams import HASH
 from ptkstore.errors import CorruptObject, SchemaMismatch, Unavailable
 
 ROWS_PER_GROUP = 64 * 1024

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 
 from ptkstore.domain.audit import LOCAL, SERVICE, AuditEntry
 from ptkstore.domain.canonical_json import canonical_json
@@ -76,17 +77,18 @@ class Outgoing:
 
 
 def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses) -> list[Outgoing]:
-    """What these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
+    """Return what these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.dead_letters_of(names)
-    roles, events = _Roles(uow), _Events(uow, manifests)
+    may_hear = cache(partial(_may_hear, uow))
+    body = cache(partial(_body, cache(uow.versions.get), manifests))
     sendable = []
     for job, name in zip(jobs, names, strict=True):
         subscription = subscriptions.get(name)
         if subscription is None:
             continue
         try:
-            sendable.append(_outgoing(job, subscription, letters.get(name, ()), roles, events))
+            sendable.append(_outgoing(job, subscription, letters.get(name, ()), may_hear, body))
         except _BROKEN:  # this one fails like any attempt, and holds up no other
             sendable.append(Outgoing(job, subscription, job.position + 1, outcome=NotDelivered(FAILED)))
     return sendable
@@ -153,20 +155,43 @@ def _outgoing(
     job: Job,
     subscription: Subscription,
     letters: Sequence[DeadLetter],
-    roles: _Roles,
-    events: _Events,
+    may_hear: Callable[[str, str], bool],
+    body: Callable[[str, int, tuple[DeadLetter, ...], bool], bytes],
 ) -> Outgoing:
     redelivers = job.kind is JobKind.REDELIVER
     requested = [letter.number for letter in letters if letter.asked_at is not None]
     if redelivers and not requested:
         return Outgoing(job, subscription, 0, outcome=Delivered())
     number = requested[0] if redelivers else job.position + 1
-    if not roles.may_hear(subscription):
+    if not may_hear(subscription.team, subscription.ptk_id):
         return Outgoing(job, subscription, number, outcome=NotDelivered(NO_ROLE))
-    missed = [] if redelivers else [one for one in letters if not one.told and one.number < number]
-    body = events.body(subscription.ptk_id, number, missed, redelivered=redelivers)
+    missed = () if redelivers else tuple(one for one in letters if not one.told and one.number < number)
+    message = body(subscription.ptk_id, number, missed, redelivers)
     was_dead = any(letter.number == number for letter in letters)
-    return Outgoing(job, subscription, number, body, tuple(one.number for one in missed), was_dead)
+    return Outgoing(job, subscription, number, message, tuple(one.number for one in missed), was_dead)
+
+
+def _body(
+    version_of: Callable[[str, int], Version],
+    manifests: ManifestAddresses,
+    ptk_id: str,
+    number: int,
+    missed: tuple[DeadLetter, ...],
+    redelivered: bool,
+) -> bytes:
+    url = manifests.manifest_url(ptk_id, number)
+    event = event_of(version_of(ptk_id, number), url, missed=missed, redelivered=redelivered)
+    return canonical_json(event).encode()
+
+
+def _may_hear(uow: CatalogView, team: str, ptk_id: str) -> bool:
+    """Whether the team could still subscribe; whoever subscribed in the store's home has no team."""
+    if not team:
+        return True
+    stream = uow.streams.get(uow.ptks.stream_of(ptk_id))
+    target = Target(stream.name, stream.team, team)
+    grants = uow.identities.grants(team=team)
+    return allows(Action.SUBSCRIPTION_CREATE, Principal(team, "", STREAM_ROLES), target, grants)
 
 
 def _concerns_letters(one: Outgoing, tried: Tried) -> bool:
@@ -240,55 +265,3 @@ def _notify_owners(
     )
     for team in sorted({team_of(subscription.ptk_id), subscription.team} - {""}):
         uow.notify_owner(replace(about, team=team))
-
-
-class _Events:
-    """Bodies of messages; subscribers of one version share theirs."""
-
-    def __init__(self, uow: CatalogView, manifests: ManifestAddresses) -> None:
-        self._uow, self._manifests = uow, manifests
-        self._versions: dict[tuple[str, int], Version] = {}
-        self._plain: dict[tuple[str, int], bytes] = {}
-
-    def body(self, ptk_id: str, number: int, missed: Sequence[DeadLetter], *, redelivered: bool) -> bytes:
-        """The message about a version."""
-        key = (ptk_id, number)
-        if missed or redelivered:
-            return self._written(key, missed, redelivered=redelivered)
-        if key not in self._plain:
-            self._plain[key] = self._written(key)
-        return self._plain[key]
-
-    def _written(
-        self, key: tuple[str, int], missed: Sequence[DeadLetter] = (), *, redelivered: bool = False
-    ) -> bytes:
-        if key not in self._versions:
-            self._versions[key] = self._uow.versions.get(*key)
-        version = self._versions[key]
-        url = self._manifests.manifest_url(version.ptk_id, version.number)
-        event = event_of(version, url, version.elected_at, missed=missed, redelivered=redelivered)
-        return canonical_json(event).encode()
-
-
-class _Roles:
-    """Who could still subscribe; looked up once per team and PTK."""
-
-    def __init__(self, uow: CatalogView) -> None:
-        self._uow = uow
-        self._known: dict[tuple[str, str], bool] = {}
-
-    def may_hear(self, subscription: Subscription) -> bool:
-        """Whether the team could still subscribe; whoever subscribed in the store's home has no team."""
-        if not subscription.team:
-            return True
-        key = (subscription.team, subscription.ptk_id)
-        if key not in self._known:
-            self._known[key] = self._may_hear(*key)
-        return self._known[key]
-
-    def _may_hear(self, team: str, ptk_id: str) -> bool:
-        uow = self._uow
-        stream = uow.streams.get(uow.ptks.stream_of(ptk_id))
-        target = Target(stream.name, stream.team, team)
-        grants = uow.identities.grants(team=team)
-        return allows(Action.SUBSCRIPTION_CREATE, Principal(team, "", STREAM_ROLES), target, grants)

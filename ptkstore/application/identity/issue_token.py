@@ -32,17 +32,7 @@ def issue_token(
         No role, or a life of nothing or of more than a year.
     """
     now = clock.now()
-    token, text = new_token(
-        Token(
-            id="",
-            team=team,
-            label=label,
-            scopes=frozenset(scopes),
-            digest="",
-            created_at=now,
-            expires_at=now + life,
-        )
-    )
+    token, text = new_token(Token("", team, label, frozenset(scopes), "", now, now + life))
     with begin() as uow:
         uow.identities.add_token(token)
         uow.commit()

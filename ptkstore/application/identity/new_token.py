@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 from ptkstore.domain.identity import Token, digest_of, text_of
 
 
 def new_token(like: Token) -> tuple[Token, str]:
-    """`like` with an id and a secret of its own, and its text."""
+    """Make a token that is `like` another, with an id and a secret of its own; returns it with its text."""
     token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-    made = Token(
-        id=token_id,
-        team=like.team,
-        label=like.label,
-        scopes=like.scopes,
-        digest=digest_of(secret),
-        created_at=like.created_at,
-        expires_at=like.expires_at,
-    )
+    made = replace(like, id=token_id, digest=digest_of(secret), revoked_at=None)
     return made, text_of(token_id, secret)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
 from ptkstore.domain.accounting.assurances import Assurance
-from ptkstore.domain.accounting.loss_shares import LossShares
+from ptkstore.domain.accounting.losses import LossShares
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import shares_of
 from ptkstore.domain.streams.blocks import BlockRange

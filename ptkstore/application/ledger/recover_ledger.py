@@ -31,10 +31,10 @@ class Recovered:
 
     stream: str
     in_step: bool
-    windows_in_doubt: int
-    blocks_retired: int
-    runs_ended: int
-    versions_adopted: int
+    windows_in_doubt: int = 0
+    blocks_retired: int = 0
+    runs_ended: int = 0
+    versions_adopted: int = 0
     ptks_to_register: tuple[str, ...] = ()
     stopped: bool = False
     """Whether it was left as it is: its journal holds another policy than the key store, which opens nothing for it."""
@@ -65,21 +65,18 @@ def recover_ledger(
         A window was opened meanwhile, by whoever uses another copy of the catalog: stop it and recover again.
     """
     with keys.recovering():
-        recovered = _recover(begin, clock, keys, journal, lake)
+        with begin() as uow:
+            all_streams = uow.streams.all()
+        stopped = [stream for stream in all_streams if _has_another_policy(stream, keys, journal)]
+        streams = [stream for stream in all_streams if stream not in stopped]
+        recovered = _recover_all(streams, begin, clock, keys, journal, lake)
+        if stopped:
+            with begin() as uow:
+                for stream in stopped:
+                    uow.notify_owner(Notice(clock.now(), stream.team, OTHER_POLICY, stream.name))
+                uow.commit()
         keys.accept_ledger(journal.ledger_id)
-    return recovered
-
-
-def _recover(
-    begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
-) -> tuple[Recovered, ...]:
-    with begin() as uow:
-        all_streams = uow.streams.all()
-    streams = [stream for stream in all_streams if not _has_another_policy(stream, keys, journal)]
-    recovered = _recover_all(streams, begin, clock, keys, journal, lake)
-    stopped = [stream for stream in all_streams if stream not in streams]
-    _notify_of_policies(stopped, begin, clock)
-    recovered += [_stopped(stream) for stream in stopped]
+    recovered += [Recovered(stream.name, in_step=False, stopped=True) for stream in stopped]
     return tuple(sorted(recovered, key=lambda one: one.stream))
 
 
@@ -87,13 +84,11 @@ def _recover_all(
     streams: Sequence[Stream], begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
 ) -> list[Recovered]:
     doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
-    if all(doubt is None for doubt in doubts.values()):
-        return list(map(_in_step, streams))
-    if not any(doubts.values()):  # a recovery ended before the key store knew of it
+    if not any(doubts.values()):
         for name, doubt in doubts.items():
-            if doubt is not None:
+            if doubt is not None:  # a recovery ended before the key store knew of it
                 keys.accept(name, journal, None)
-        return list(map(_in_step, streams))
+        return [Recovered(stream.name, in_step=True) for stream in streams]
     recovered = []
     with begin() as uow:
         for stream in streams:
@@ -121,26 +116,9 @@ def _has_another_policy(stream: Stream, keys: KeyStore, journal: JournalView) ->
     return kept is not None and journal.policy(stream.name) != kept
 
 
-def _notify_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> None:
-    if not streams:
-        return
-    with begin() as uow:
-        for stream in streams:
-            uow.notify_owner(Notice(clock.now(), stream.team, OTHER_POLICY, stream.name))
-        uow.commit()
-
-
-def _in_step(stream: Stream) -> Recovered:
-    return Recovered(stream.name, True, 0, 0, 0, 0)
-
-
-def _stopped(stream: Stream) -> Recovered:
-    return Recovered(stream.name, False, 0, 0, 0, 0, stopped=True)
-
-
 def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) -> Recovered:
     if not doubt:
-        return _in_step(stream)
+        return Recovered(stream.name, in_step=True)
     progress = uow.streams.progress(stream.name)
     uow.streams.advance(stream.name, replace(progress, retired_before=max(progress.retired_before, doubt)))
     live = [
@@ -167,7 +145,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         retired = [number for number in active if number in blocks.numbers()]
         uow.ledger.retire(stream.name, retired)
     uow.notify_owner(Notice(clock.now(), stream.team, "ledger-recovered", stream.name))
-    return Recovered(stream.name, False, doubt, len(retired), len(ended), 0)
+    return Recovered(stream.name, False, doubt, len(retired), len(ended))
 
 
 @dataclass(frozen=True, slots=True)

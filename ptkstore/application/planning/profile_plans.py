@@ -101,6 +101,7 @@ def ask_of(
     n_max = max(1, min(room, policy.n_max) // policy.max_rows_per_unit)
     groups = groups_where(policy, config.get("where"))
     try:
+        low, high = given["loss_bounds"]
         ask = ProfileAsk(
             stream=stream,
             line=line,
@@ -112,7 +113,7 @@ def ask_of(
             n_max=n_max if given["n_max"] is None else min(n_max, given["n_max"]),
             growth=float(given["growth"]),
             models=given["models"],
-            loss_bounds=_pair(given["loss_bounds"]),
+            loss_bounds=(float(low), float(high)),
             evaluation=_evaluation(estimator) if given["evaluation"] is None else given["evaluation"],
             batch=given["batch"],
             confidence=float(given["confidence"]),
@@ -242,11 +243,6 @@ def _evaluation(estimator: Mapping[str, Any]) -> str:
     except PtklibError:
         return "eval"
     return "rows"
-
-
-def _pair(bounds: Any) -> tuple[float, float]:
-    low, high = bounds
-    return float(low), float(high)
 
 
 def _grid(span: tuple[float, float], points: int, budget: float) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptkstore.application.versions.provenance_backfill import publish_provenance
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.jobs import JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import UnknownName
@@ -40,15 +40,6 @@ def _flip(ptk_id: str) -> str:
     return job_id(JobKind.FLIP, ptk_id)
 
 
-def _shows(flip: Job) -> bool:
-    return flip.position > 0
-
-
-def _rests(flip: Job) -> bool:
-    """Whether a version is shown, and no worker is about to show one."""
-    return flip.state is JobState.IDLE and _shows(flip)
-
-
 def lost_online(*, read: Read, features: FeatureStore) -> frozenset[str]:
     """PTKs whose newest version lost its rows online."""
     return _lost(_shown(read), features)
@@ -63,7 +54,10 @@ def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureSt
     for ptk_id in sorted(_lost(shown, features)):
         with begin() as uow:
             # another process found it, or a newer version comes; either writes the rows
-            if uow.ptks.lock(ptk_id) is None or not _rests(uow.jobs.lock(_flip(ptk_id))):
+            if uow.ptks.lock(ptk_id) is None:
+                continue
+            flip = uow.jobs.lock(_flip(ptk_id))
+            if flip.state is not JobState.IDLE or not flip.position:
                 continue
             uow.jobs.wake(_flip(ptk_id), clock.now())
             uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ROWS_LOST, ptk_id=ptk_id))
@@ -75,7 +69,7 @@ def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureSt
 
 def _shown(read: Read) -> list[str]:
     with read() as uow:
-        return [spec.ptk_id for spec in uow.ptks.find() if _shows(uow.jobs.get(_flip(spec.ptk_id)))]
+        return [spec.ptk_id for spec in uow.ptks.find() if uow.jobs.get(_flip(spec.ptk_id)).position]
 
 
 def _lost(shown: Sequence[str], features: FeatureStore) -> frozenset[str]:

@@ -66,8 +66,8 @@ def _is_trained(ptk_id: str, uow: UnitOfWork) -> bool:
     """Whether a training is under way; those that wait are held, so that none begins before the rollback ends."""
     live = (JobState.READY, JobState.OPENED)
     trainings = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind is JobKind.TRAIN and j.state in live]
-    return any(_is_under_way(uow.jobs.lock(job.id)) for job in trainings)
-
-
-def _is_under_way(job: Job) -> bool:
-    return job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)
+    held = map(uow.jobs.lock, [job.id for job in trainings])
+    return any(
+        job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)
+        for job in held
+    )

@@ -40,7 +40,7 @@ def check_servable(tables: Tables, forms: Forms) -> None:
         keys = list(form["keys"])
         if not keys and tables[name].num_rows != 1:
             raise NotServable(f"table {name!r} has no join keys, so it must have exactly one row")
-        if keys and _has_equal_rows(tables[name].select(keys)):
+        if keys and tables[name].group_by(keys).aggregate([]).num_rows < tables[name].num_rows:
             raise NotServable(f"table {name!r} has several rows for one value of {', '.join(keys)}")
 
 
@@ -58,10 +58,6 @@ def check_team_code(tables: Tables, noise_variance: Mapping[str, float], code: T
                 raise UndeclaredValue(f"{what} has a value that is not declared in its domain")
     if code.noise_names is not None and not set(noise_variance) <= set(code.noise_names):
         raise UndeclaredValue("the release names a noise variance that is not declared")
-
-
-def _has_equal_rows(keys: pa.Table) -> bool:
-    return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < keys.num_rows)
 
 
 def _check_texts(what: str, column: pa.ChunkedArray) -> None:

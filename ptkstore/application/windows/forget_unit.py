@@ -72,7 +72,7 @@ def _forget_in(
     with keys.hold_rows(window, alone=True):
         try:
             request = ForgetRequest(window, column, unit, keys.sealing_key(window))
-            eraser.forget(request, _nobody_waits)
+            eraser.forget(request, lambda: None)  # an erasure holds no lease
         except WindowGone:
             if not _leaves(window, begin):
                 raise
@@ -106,7 +106,3 @@ def _checked(stream: Stream, unit: str | int) -> tuple[str, str | int]:
     if type(number) is not int or not -(2**63) <= number < 2**63:
         raise InvalidRequest(f"units of stream {stream.name!r} are whole numbers, as in column {column!r}")
     return column, number
-
-
-def _nobody_waits() -> None:
-    """An erasure holds no lease."""

@@ -114,3 +114,15 @@ def _at_most(amount: int, unit: int) -> float:
 
 NO_LOSS = Loss(0, 0)
 LEAST_LOSS = Loss(int(MIN_EPSILON * NANO))
+
+
+@dataclass(frozen=True, slots=True)
+class LossShares:
+    """What proven releases alone, and all others alone, cost one line of a block.
+
+    Each part is added up by the filter of the stream, as if the others had not been. Under basic composition the two
+    add up to what is spent. Under renyi and zcdp each is at most what is spent, and their sum may be more.
+    """
+
+    library: Loss = NO_LOSS
+    asserted: Loss = NO_LOSS

@@ -112,11 +112,8 @@ def check_sharing(sharing: Sharing, capacity: Loss) -> None:
 
 
 def _part(capacity: Loss, share: Decimal) -> Loss:
-    return Loss(*(int((amount * share).to_integral_value(ROUND_FLOOR)) for amount in _amounts(capacity)))
-
-
-def _amounts(capacity: Loss) -> tuple[int, int]:
-    return capacity.epsilon_nano, capacity.delta_atto
+    amounts = capacity.epsilon_nano, capacity.delta_atto
+    return Loss(*(int((amount * share).to_integral_value(ROUND_FLOOR)) for amount in amounts))
 
 
 def sharing_json(sharing: Sharing) -> dict[str, Any]:

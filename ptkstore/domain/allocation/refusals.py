@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from ptkstore.domain.accounting.losses import NO_LOSS
 from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Reason
@@ -32,8 +33,8 @@ def refused_at_once(demands: Sequence[Demand], menus: Menus, limits: Limits) -> 
         deltas = all(any(c.cost <= limits.cost for c in menu) for menu in hopeless)
         return infeasible(menus, limits, Reason.DELTA if deltas else Reason.EPSILON, tuple(alone))
     for reason, cost, room in (
-        (Reason.EPSILON, _cost, limits.cost),
-        (Reason.DELTA, _delta, limits.capacity.delta_atto),
+        (Reason.EPSILON, attrgetter("cost"), limits.cost),
+        (Reason.DELTA, attrgetter("loss.delta_atto"), limits.capacity.delta_atto),
     ):
         least = [min(cost(c) for c in menu if fits(c, limits)) for menu in menus]
         if _bins_needed(least, room) > limits.partitions or _overfull(demands, least, room):
@@ -42,14 +43,6 @@ def refused_at_once(demands: Sequence[Demand], menus: Menus, limits: Limits) -> 
             more_rows = enough and not _overfull(demands, unlimited, room)
             return infeasible(menus, limits, Reason.ROWS if more_rows else reason)
     return None
-
-
-def _cost(choice: Choice) -> int:
-    return choice.cost
-
-
-def _delta(choice: Choice) -> int:
-    return choice.loss.delta_atto
 
 
 def _overfull(demands: Sequence[Demand], least: list[int], room: int) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.accounting.loss_shares import LossShares
-from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss, LossShares
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Policy

@@ -39,11 +39,6 @@ class BudgetRequest:
     charge: Charge
     line: str = COMMON
 
-    @classmethod
-    def basic(cls, stream: str, key: str, ptk_id: str, blocks: BlockRange, loss: Loss) -> BudgetRequest:
-        """A request under basic composition."""
-        return cls(stream, key, ptk_id, blocks, loss, Charge.basic(loss))
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

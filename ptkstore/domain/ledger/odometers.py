@@ -15,8 +15,7 @@ from math import ceil, isfinite
 
 from ptkstore.domain.accounting.accountants import Accountant, loss_of
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, least
-from ptkstore.domain.accounting.loss_shares import LossShares
-from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss
+from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss, LossShares
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import Entry, EntryKind
 from ptkstore.domain.names import team_of

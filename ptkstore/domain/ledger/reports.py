@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ptkstore.domain.accounting.loss_shares import LossShares
-from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.losses import Loss, LossShares
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.odometers import Spent
 from ptkstore.errors import InvariantBroken

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.assurances import Assurance as Assurance
@@ -18,6 +18,9 @@ from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest
 
 RESERVED_PREFIX = "ptk_"
+"""Columns that the service adds to rows begin so; no stream can declare one of such a name."""
+ROW_ID: Final = f"{RESERVED_PREFIX}row"  # 16 random bytes, the privacy unit 'record'
+HASH: Final = f"{RESERVED_PREFIX}hash"  # its keyed hash, once the row lies in a part
 LONGEST = timedelta(days=3650)
 COLUMNS_MAX = 500
 ATTRIBUTE_VALUES_MAX = 256

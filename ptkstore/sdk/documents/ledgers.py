@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accounting.assurances import Assurance
-from ptkstore.domain.accounting.losses import NO_LOSS
+from ptkstore.domain.accounting.losses import NO_LOSS, LossShares
 from ptkstore.domain.ledger.reports import Reading, read_signed
 from ptkstore.domain.streams.guarantees import all_lines, contexts_sentence
 
 if TYPE_CHECKING:
-    from ptkstore.domain.accounting.loss_shares import LossShares
     from ptkstore.domain.accounting.losses import Loss
     from ptkstore.domain.ledger.block_ledgers import BlockLedger
     from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, Spent

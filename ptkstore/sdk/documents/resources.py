@@ -11,8 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accounting.assurances import assured, assured_in, assured_of
-from ptkstore.domain.accounting.loss_shares import LossShares
-from ptkstore.domain.accounting.losses import ATTO, NANO, Loss
+from ptkstore.domain.accounting.losses import ATTO, NANO, Loss, LossShares
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
 from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger

@@ -121,7 +121,7 @@ def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:
     span = {"index": 2, "start": "2026-01-07T00:00:00+00:00", "end": "2026-01-08T00:00:00+00:00"}
     subscription = Subscription("sub_1", "taxi.speed", "https://example.org/hook")
     assert message_id(subscription.id, 3) == "msg_sub_1_00000003"
-    assert event_of(version, "file:///lake/manifest.json", NOW) == {
+    assert event_of(version, "file:///lake/manifest.json") == {
         "type": "ptk.state.published",
         "timestamp": "2026-01-10T00:00:00+00:00",
         "data": {

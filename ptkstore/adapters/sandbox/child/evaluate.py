@@ -7,7 +7,7 @@ import pyarrow as pa
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.domain.evaluations import RiskMass
-from ptkstore.domain.streams.reserved_columns import HASH
+from ptkstore.domain.streams.streams import HASH
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import EvaluateRequest
 

@@ -11,7 +11,7 @@ from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.application.planning.profile_plans import drift_test_of, profiler_of
 from ptkstore.domain.ptks.profiles import Point, Verdict
-from ptkstore.domain.streams.reserved_columns import HASH
+from ptkstore.domain.streams.streams import HASH
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import DriftRequest, ProfileRequest
 

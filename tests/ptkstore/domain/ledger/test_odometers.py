@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured
-from ptkstore.domain.accounting.loss_shares import LossShares
-from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss, LossShares
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.filters import Filters

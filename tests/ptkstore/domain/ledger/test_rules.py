@@ -43,7 +43,7 @@ def chained(*entries: Entry) -> list[Entry]:
 
 
 def request(loss: Loss, blocks: tuple[int, int] = (2, 4)) -> BudgetRequest:
-    return BudgetRequest.basic("taxi", "k", "taxi.speed", BlockRange(*blocks), loss)
+    return BudgetRequest("taxi", "k", "taxi.speed", BlockRange(*blocks), loss, Charge.basic(loss))
 
 
 def altered(one: Entry, **change: Any) -> Entry:
