@@ -1,5 +1,7 @@
 """Use cases, in folders by the people and things they are about. A use case is one module, named by a verb.
 
+All of them raise `UnknownName` where what is named does not exist; they tell of it where there is more to say.
+
 Use cases never call each other: what two of them share is a rule in `domain`, or a module here that a noun names. A
 module is imported when it is first named as `application.training.train_ptk`: a command that reads loads nothing that
 trains.

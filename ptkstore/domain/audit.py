@@ -37,6 +37,6 @@ class AuditEntry:
 
 
 def subject_of(kind: str, name: str | None) -> str:
-    """`kind/name`; what cannot be an id is a caller's own text, and is not kept."""
+    """Return `kind/name`; what cannot be an id is a caller's own text, and is not kept."""
     subject = f"{kind}/{name}"
     return subject if name is not None and _SUBJECT.fullmatch(subject) else kind

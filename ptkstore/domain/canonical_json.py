@@ -8,5 +8,5 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 def canonical_json(value: object) -> str:
-    """The one text of a JSON value: sorted keys, no spaces, no NaN."""
+    """Return the one text of a JSON value: sorted keys, no spaces, no NaN."""
     return _CANONICAL.encode(value)

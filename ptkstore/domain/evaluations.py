@@ -33,7 +33,7 @@ class Evaluation:
 
 
 def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:
-    """What a PTK pays for the estimate of each version's loss; None for one that wants none.
+    """Return what a PTK pays for the estimate of each version's loss; None for one that wants none.
 
     Raises
     ------

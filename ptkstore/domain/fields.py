@@ -55,7 +55,7 @@ class Declared:
     key: str = ""
 
     def named(self, name: str, default: Any) -> Self:
-        """The field of this name."""
+        """Return the field of this name."""
         key = name + self.unit
         argument = name if self.argument == "" else self.argument
         reported = key if self.reported == "" else self.reported
@@ -63,18 +63,18 @@ class Declared:
         return replace(self, name=name, key=key, argument=argument, reported=reported, default=default)
 
     def check(self, value: Any) -> None:
-        """`InvalidRequest` unless the field may hold the value."""
+        """Raise `InvalidRequest` unless the field may hold the value."""
 
     def to_json(self, value: Any) -> Any:
-        """A value as JSON."""
+        """Write a value as JSON."""
         return value
 
     def of_json(self, content: Any) -> Any:
-        """The value that `to_json` wrote."""
+        """Return the value that `to_json` wrote."""
         return content
 
     def to_report(self, value: Any) -> Any:
-        """A value as JSON without a binary fraction."""
+        """Write a value as JSON without a binary fraction."""
         return self.to_json(value)
 
 
@@ -86,7 +86,6 @@ class WholeNumber(Declared):
     most: int
 
     def check(self, value: Any) -> None:
-        """See `Declared.check`."""
         if type(value) is not int or not 1 <= value <= self.most:
             raise InvalidRequest(f"{self.name} must be a whole number between 1 and {self.most}")
 
@@ -96,7 +95,6 @@ class Flag(Declared):
     """A bool."""
 
     def check(self, value: Any) -> None:
-        """See `Declared.check`."""
         if type(value) is not bool:
             raise InvalidRequest(f"{self.name} must be true or false")
 
@@ -109,11 +107,9 @@ class OneOf(Declared):
     members: type[StrEnum]
 
     def to_json(self, value: Any) -> Any:
-        """Its text."""
         return value.value
 
     def of_json(self, content: Any) -> Any:
-        """The member with this text."""
         return self.members(content)
 
 
@@ -127,11 +123,9 @@ class Share(Declared):
     """A Decimal between 0 and 1; users write a number."""
 
     def to_json(self, value: Any) -> Any:
-        """An exact text."""
         return str(value)
 
     def of_json(self, content: Any) -> Any:
-        """Exact, from a number or a text."""
         return Decimal(str(content))
 
 
@@ -140,11 +134,9 @@ class Moment(Declared):
     """A time in UTC."""
 
     def to_json(self, value: Any) -> Any:
-        """ISO 8601."""
         return value.isoformat()
 
     def of_json(self, content: Any) -> Any:
-        """A time in UTC, or `InvalidRequest`."""
         return time_of(content)
 
 
@@ -158,18 +150,15 @@ class Span(Declared):
     whole: bool = False
 
     def to_json(self, value: Any) -> Any:
-        """In seconds."""
         return value // _SECOND if self.whole else value / _SECOND
 
     def of_json(self, content: Any) -> Any:
-        """A span of seconds, or `InvalidRequest`."""
         try:
             return timedelta(seconds=content)
         except OverflowError:
             raise InvalidRequest("a span of time is too long") from None
 
     def to_report(self, value: Any) -> Any:
-        """In whole seconds."""
         return value // _SECOND
 
 
@@ -232,7 +221,7 @@ def declared_in(content: Mapping[str, Any], declared: Sequence[Declared]) -> dic
 
 
 def declared_fields(of: Any) -> tuple[Declared, ...]:
-    """The fields of a dataclass that are annotated with a `Declared`; the others are written by hand."""
+    """Return the fields of a dataclass that are annotated with a `Declared`; the others are written by hand."""
     hints = get_type_hints(of, include_extras=True)
     return tuple(
         declared.named(one.name, one.default)
@@ -243,7 +232,7 @@ def declared_fields(of: Any) -> tuple[Declared, ...]:
 
 
 def time_of(text: str) -> datetime:
-    """A time in UTC, or `InvalidRequest`."""
+    """Return a time in UTC, or `InvalidRequest`."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):

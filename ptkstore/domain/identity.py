@@ -189,7 +189,7 @@ class Token:
         return f"ptk_{self.id}"
 
     def holds(self, now: datetime) -> bool:
-        """Whether it still opens anything."""
+        """Tell whether it still opens anything."""
         return now < self.expires_at and (self.revoked_at is None or now < self.revoked_at)
 
 
@@ -217,7 +217,7 @@ class Target:
 
 
 def roles_on(principal: Principal, target: Target, grants: Iterable[Grant]) -> frozenset[Role]:
-    """The roles that a principal has on a stream, or on the whole store where `target` names none."""
+    """Return the roles that a principal has on a stream, or on the whole store where `target` names none."""
     roles = {Role.ADMINISTRATOR}
     if target.stream is not None and target.owner == principal.team:
         roles |= STREAM_ROLES
@@ -227,7 +227,7 @@ def roles_on(principal: Principal, target: Target, grants: Iterable[Grant]) -> f
 
 
 def allows(action: Action, principal: Principal, target: Target, grants: Iterable[Grant]) -> bool:
-    """Whether the table lets `principal` do it; the one place where that is decided."""
+    """Tell whether the table lets `principal` do it; the one place where that is decided."""
     rule = action.rule
     if rule.reach is Reach.ANY:
         return bool(rule.roles & principal.scopes)
@@ -238,12 +238,12 @@ def allows(action: Action, principal: Principal, target: Target, grants: Iterabl
 
 
 def digest_of(secret: str) -> str:
-    """What is stored of a token's secret: 256 random bits need no slow hash."""
+    """Return what is stored of a token's secret: 256 random bits need no slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def text_of(token_id: str, secret: str) -> str:
-    """A token as its holder keeps it."""
+    """Write a token as its holder keeps it."""
     return f"ptk_{token_id}_{secret}"
 
 
@@ -254,7 +254,7 @@ def split_text(text: str) -> tuple[str, str] | None:
 
 
 def opens(token: Token | None, secret: str, now: datetime) -> bool:
-    """Whether the secret is the token's and the token holds; takes the same time if there is no such token."""
+    """Tell whether the secret is the token's and the token holds; takes the same time if there is no such token."""
     expected = digest_of("") if token is None else token.digest
     same = hmac.compare_digest(expected, digest_of(secret))
     return same and token is not None and token.holds(now)

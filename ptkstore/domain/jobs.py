@@ -59,7 +59,7 @@ LONGEST_LEASE = timedelta(hours=1)
 
 
 def latest_due(kind: JobKind) -> timedelta:
-    """How far ahead of the clock a job can be due: one that is due later was put off by a clock that had jumped ahead.
+    """Return how far ahead a job can be due: later ones were put off by a clock that had jumped ahead.
 
     A job is put off for a minute at most, a delivery for four hours and some jitter.
     """
@@ -158,26 +158,26 @@ class Job:
 
     @classmethod
     def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
-        """What stands for a version that repeats an older one."""
+        """Return what stands for a version that repeats an older one."""
         name = job_id(JobKind.ROLLBACK, ptk_id, number)
         return cls(
             name, JobKind.ROLLBACK, stream, JobState.ENDED, now, ptk_id=ptk_id, outcome=Outcome.PUBLISHED
         )
 
     def ended(self, outcome: Outcome) -> Job:
-        """The job, over."""
+        """Return the job, over."""
         return replace(self, state=JobState.ENDED, outcome=outcome)
 
 
 def job_id(kind: JobKind, *names: object) -> str:
-    """The one id of this work: asking for it twice gives the same job."""
+    """Return the one id of this work: asking for it twice gives the same job."""
     return "/".join((kind.value, *map(str, names)))
 
 
 def cursor(
     kind: JobKind, stream: str, ptk_id: str, now: datetime, *, subscription_id: str | None = None
 ) -> Job:
-    """A cursor that has nothing to do yet."""
+    """Return a cursor that has nothing to do yet."""
     return Job(
         job_id(kind, subscription_id or ptk_id),
         kind,
@@ -206,27 +206,27 @@ def paid_run(kind: JobKind, ptk_id: str, window: WindowId, now: datetime, *, ver
 
 
 def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:
-    """The one job of this kind for a window, due now."""
+    """Return the one job of this kind for a window, due now."""
     return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
 
 
 def slots_for_team_code(slots: int) -> int:
-    """How many of the workers' slots may run team code at once: with two or more, one is left to the library."""
+    """Return how many slots may run team code at once: with two or more, one is left to the library."""
     return max(1, slots - 1)
 
 
 def backoff(attempt: int, *, first: timedelta, most: timedelta) -> timedelta:
-    """The wait before the next try: doubling from `first`, at most `most`."""
+    """Return the wait before the next try: doubling from `first`, at most `most`."""
     doublings: int = min(max(attempt - 1, 0), 30)
     return min(first * (1 << doublings), most)
 
 
 def retry_wait(attempts: int) -> timedelta:
-    """How long work that could not be done waits after so many attempts."""
+    """Return how long work that could not be done waits after so many attempts."""
     return backoff(attempts, first=_FIRST_WAIT, most=_LONGEST_WAIT)
 
 
 def next_tick(now: datetime, tick: timedelta) -> datetime:
-    """The next multiple of `tick` on the clock: results leave on ticks, which hide durations (differences.md F6)."""
+    """Return the next multiple of `tick` on the clock: results leave on ticks (differences.md F6)."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return epoch + -(-(now - epoch) // tick) * tick

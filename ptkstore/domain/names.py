@@ -10,7 +10,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def checked_name(kind: str, name: str) -> str:
-    """`name`, or `InvalidRequest` unless it is `[a-z][a-z0-9_]*` without `__` and of at most 63 characters."""
+    """Return `name`, or `InvalidRequest` unless it is `[a-z][a-z0-9_]*` without `__` and of at most 63 characters."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name or len(name) > 63:
         raise InvalidRequest(
             f"{kind} name {name!r} must match [a-z][a-z0-9_]*, without '__', 63 characters at most"
@@ -19,7 +19,7 @@ def checked_name(kind: str, name: str) -> str:
 
 
 def ptk_id_of(team: str, name: str) -> str:
-    """`<team>.<name>`, both checked."""
+    """Return `<team>.<name>`, both checked."""
     return f"{checked_name('team', team)}.{checked_name('PTK', name)}"
 
 
@@ -34,5 +34,5 @@ def split_ptk_id(ptk_id: str) -> tuple[str, str]:
 
 
 def team_of(ptk_id: str) -> str:
-    """The team of an id that was checked before."""
+    """Return the team of an id that was checked before."""
     return ptk_id.partition(".")[0]

@@ -30,7 +30,7 @@ class _Numbered(Protocol):
 
 
 def near(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """A question for the names that `name` may have been meant to be, or `otherwise`."""
+    """Return a question for the names that `name` may have been meant to be, or `otherwise`."""
     names = list(islice(candidates, _MOST))
     within = [one for one in names if one.endswith((f".{name}", f"__{name}"))]
     close = list(dict.fromkeys([*within, *_alike(name, names)]))
@@ -71,7 +71,7 @@ def names_of(
     ptks: Callable[[], Sequence[PtkSpec]],
     versions: Callable[[str], Sequence[_Numbered]],
 ) -> dict[str, Names]:
-    """The names of a store by kind, from what whoever asked may see of it."""
+    """Return the names of a store by kind, from what whoever asked may see of it."""
 
     def ptk_ids(_: str) -> list[str]:
         return [spec.ptk_id for spec in ptks()]

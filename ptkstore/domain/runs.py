@@ -9,7 +9,7 @@ from ptkstore.domain.streams.windows import WindowState
 
 
 def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:
-    """How the job ends without opening rows now; None if it may open them.
+    """Say how the job ends without opening rows now; None if it may open them.
 
     A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost or waited for
     what did not answer; what repeats by its own choice selects among its outputs (differences.md F3).
@@ -25,5 +25,5 @@ def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | N
 
 
 def runs_once(spec: PtkSpec) -> bool:
-    """Whether nobody else may go on with a run of this PTK once its loss is spent."""
+    """Tell whether nobody else may go on with a run of this PTK once its loss is spent."""
     return spec.assurance is not Assurance.LIBRARY

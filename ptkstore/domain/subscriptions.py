@@ -88,7 +88,7 @@ class Subscription:
         return failing
 
     def enabled(self) -> Subscription:
-        """The subscription, sent to again, with its past forgiven."""
+        """Return the subscription, sent to again, with its past forgiven."""
         return replace(
             self, health=Health(last_success=self.health.last_success), disabled_at=None, disabled_code=None
         )
@@ -110,7 +110,7 @@ class DeadLetter:
 
 
 def stream_name(endpoint: str) -> str | None:
-    """The name in `redis-stream:<name>`, None for another endpoint.
+    """Return the name in `redis-stream:<name>`, None for another endpoint.
 
     Raises
     ------
@@ -128,12 +128,12 @@ def stream_name(endpoint: str) -> str | None:
 
 
 def message_id(subscription_id: str, number: int) -> str:
-    """The `webhook-id`: the same for every attempt at one delivery, redeliveries included."""
+    """Return the `webhook-id`: the same for every attempt at one delivery, redeliveries included."""
     return f"msg_{subscription_id}_{number:08d}"
 
 
 def retry_wait(message: str, attempt: int, requested: timedelta | None = None) -> timedelta:
-    """The wait after a failed attempt: doubling from `FIRST_RETRY` to `LONGEST_RETRY`, with jitter.
+    """Return the wait after a failed attempt: doubling from `FIRST_RETRY` to `LONGEST_RETRY`, with jitter.
 
     The jitter is a function of message and attempt: subscriptions differ, and nothing has to be drawn. What the
     endpoint asked for (`requested`) makes the wait longer, up to `LONGEST_RETRY` and its jitter, and never shorter.

@@ -13,7 +13,7 @@ _NO_TEXTS = {int, float, bool, type(None)}
 
 
 def check_texts(what: str, value: object) -> None:
-    """`InvalidRequest` if a text in JSON values, or a name of theirs, holds what cannot be stored or shown."""
+    """Raise `InvalidRequest` if a text in JSON values, or a name of theirs, cannot be stored or shown."""
     match value:
         case str():
             if match := _ODD.search(value):

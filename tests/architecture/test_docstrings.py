@@ -70,7 +70,7 @@ def inside(parent: ast.Module | ast.ClassDef) -> Iterator[tuple[str, Documented]
 
 
 def documented_elsewhere(owner: ast.ClassDef, node: Documented) -> bool:
-    """Return whether a method has its docstring in a protocol that its class names, or in what it forwards to."""
+    """Return whether a method has its docstring in a class that its own names, or in what it forwards to."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or ast.get_docstring(node):
         return False
     named = {ast.unparse(base).rpartition(".")[2] for base in owner.bases}
@@ -98,9 +98,9 @@ def classes() -> dict[str, ast.ClassDef]:
 
 
 def documented_methods(protocol: str) -> set[str]:
-    """Return the methods that have a docstring in the protocol of this name; none if it is no protocol."""
+    """Return the methods that have a docstring in the protocol or class of this name; none if there is none."""
     node = classes().get(protocol)
-    if node is None or not any("Protocol" in ast.unparse(base) for base in node.bases):
+    if node is None:
         return set()
     return {i.name for i in node.body if isinstance(i, ast.FunctionDef) and ast.get_docstring(i)}
 

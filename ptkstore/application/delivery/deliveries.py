@@ -95,7 +95,7 @@ def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses
 
 
 def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) -> Message | Tried:
-    """The message to sign and send over HTTP; an event for a stream is appended here and now.
+    """Return the message to sign and send over HTTP, or append an event for a stream here and now.
 
     Raises nothing: a key store that does not answer now says nothing about the endpoint, and a secret that cannot be
     read fails like an attempt; neither holds up any other message.

@@ -29,7 +29,7 @@ def subscriptions_of(
     limit: int | None = None,
     begin: Read,
 ) -> tuple[DeliveryState, ...]:
-    """All subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
+    """List all subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
     with begin() as uow:
         subscriptions = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)
         names = [one.id for one in subscriptions]
@@ -40,13 +40,7 @@ def subscriptions_of(
 def deliveries_of(
     subscription_id: str, *, after: int = 0, limit: int | None = None, begin: Read
 ) -> DeliveryState:
-    """One subscription, with its dead letters after a version: all, or so many.
-
-    Raises
-    ------
-    UnknownName
-        There is none.
-    """
+    """Read one subscription, with its dead letters after a version: all, or so many."""
     with begin() as uow:
         subscription = uow.subscriptions.get(subscription_id)
         position = uow.deliveries.positions([subscription_id])[subscription_id]

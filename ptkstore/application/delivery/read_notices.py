@@ -20,7 +20,7 @@ def notices_of(
     newest: bool = False,
     begin: Read,
 ) -> Sequence[Notice]:
-    """Notices to a team or to all: `limit` of them after the first `skip`, oldest first or newest first.
+    """List notices to a team or to all: `limit` of them after the first `skip`, oldest first or newest first.
 
     A place in this list counts the notices that its reader may see. The catalog's own numbers would tell how many
     others were left meanwhile.

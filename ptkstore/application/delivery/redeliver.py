@@ -45,13 +45,7 @@ def redeliver(
 
 
 def disable_subscription(subscription_id: str, *, begin: Begin, clock: Clock) -> None:
-    """Send nothing to a subscription until it is enabled again; versions wait. Repeating the request changes nothing.
-
-    Raises
-    ------
-    UnknownName
-        No such subscription.
-    """
+    """Send nothing to a subscription until it is enabled again; versions wait. Repeating it changes nothing."""
     with begin() as uow:
         stop_delivering(subscription_id, Outcome.DISABLED, uow)
         subscription = uow.subscriptions.get(subscription_id)
@@ -67,11 +61,6 @@ def enable_subscription(
     """Send to a disabled subscription again, from the version on where it stopped; its dead letters too, if wished.
 
     Repeating the request changes nothing.
-
-    Raises
-    ------
-    UnknownName
-        No such subscription.
     """
     with begin() as uow:
         now = clock.now()

@@ -42,8 +42,6 @@ def subscribe_to_ptk(
     ------
     InvalidRequest
         The endpoint is no allowed URL.
-    UnknownName
-        No such PTK.
     TooManyRequests
         Many host names of the team are being looked up.
     Unavailable
@@ -86,12 +84,10 @@ def rotate_secret(
     clock: Clock,
     keys: KeyStore,
 ) -> str:
-    """A new signing secret, returned this once; messages are signed with the old one too, for `overlap` more.
+    """Make a new signing secret, returned this once; the old one signs too, for `overlap` more.
 
     Raises
     ------
-    UnknownName
-        No such subscription.
     InvalidRequest
         It signs nothing, or the overlap is too long.
     Conflict
@@ -109,7 +105,7 @@ def rotate_secret(
 
 
 def new_secret() -> str:
-    """A signing secret as Standard Webhooks write it."""
+    """Return a signing secret as Standard Webhooks write it."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
@@ -118,8 +114,6 @@ def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock, streams: Ev
 
     Raises
     ------
-    UnknownName
-        No such PTK.
     Unavailable
         A subscriber reads a stream that cannot be written to now; nobody will be told.
     """

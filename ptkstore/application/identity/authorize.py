@@ -33,7 +33,7 @@ class Named:
 
 
 def identify(text: str | None, *, begin: Read, clock: Clock) -> Principal:
-    """Who holds the token `text`.
+    """Return who holds the token `text`.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def identify(text: str | None, *, begin: Read, clock: Clock) -> Principal:
 
 
 def holder_of(token_id: str, *, begin: Read, clock: Clock) -> Principal:
-    """Who holds a token that was shown before, by its id; `Unauthenticated` once it opens nothing any more."""
+    """Return who holds a token that was shown before, by its id; `Unauthenticated` once it opens nothing any more."""
     with begin() as uow:
         token = uow.identities.token(token_id)
     if token is None or not token.holds(clock.now()):
@@ -82,7 +82,7 @@ def authorize(
 
 
 def permit(principal: Principal, action: Action, named: Named | None, uow: CatalogView) -> None:
-    """`NotAllowed` or `UnknownName` unless the principal may."""
+    """Raise `NotAllowed` or `UnknownName` unless the principal may."""
     rule = action.rule
     refusal = NotAllowed(f"{action.value} is for {', '.join(r for r in Role if r in rule.roles)}")
     if not rule.roles & principal.scopes:
@@ -101,7 +101,7 @@ def permit(principal: Principal, action: Action, named: Named | None, uow: Catal
 
 
 def visible_streams(principal: Principal, uow: CatalogView) -> frozenset[str]:
-    """The streams on which the principal has any role."""
+    """Return the streams on which the principal has any role."""
     grants = uow.identities.grants(team=principal.team)
     return frozenset(
         stream.name
@@ -111,7 +111,7 @@ def visible_streams(principal: Principal, uow: CatalogView) -> frozenset[str]:
 
 
 def streams_for(principal: Principal, action: Action, uow: CatalogView) -> frozenset[str]:
-    """The streams on which the principal may do something that is about a stream."""
+    """Return the streams on which the principal may do something that is about a stream."""
     grants = uow.identities.grants(team=principal.team)
     return frozenset(
         stream.name

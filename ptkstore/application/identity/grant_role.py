@@ -7,13 +7,7 @@ from ptkstore.ports.catalog import Begin
 
 
 def grant_role(grant: Grant, *, begin: Begin) -> None:
-    """Give a role; repeating it changes nothing.
-
-    Raises
-    ------
-    UnknownName
-        There is no such team or stream.
-    """
+    """Give a role; repeating it changes nothing."""
     with begin() as uow:
         if grant.stream != EVERY:
             uow.streams.get(grant.stream)

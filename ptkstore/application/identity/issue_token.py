@@ -26,8 +26,6 @@ def issue_token(
 
     Raises
     ------
-    UnknownName
-        There is no such team.
     InvalidRequest
         No role, or a life of nothing or of more than a year.
     """

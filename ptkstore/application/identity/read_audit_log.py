@@ -14,7 +14,7 @@ MOST_LINES = 1_000
 def read_audit_log(
     after: int = 0, limit: int = 100, *, team: str | None = None, begin: Read
 ) -> Sequence[AuditEntry]:
-    """The next lines after the one of number `after`, oldest first; one line per action."""
+    """Read the next lines after the one of number `after`, oldest first; one line per action."""
     if not 1 <= limit <= MOST_LINES or after < 0:
         raise InvalidRequest(f"between 1 and {MOST_LINES} lines are read at once, from a number on")
     with begin() as uow:

@@ -9,13 +9,7 @@ from ptkstore.ports.runtime import Clock
 
 
 def revoke_token(token_id: str, *, begin: Begin, clock: Clock) -> None:
-    """End a token now; a second call changes nothing.
-
-    Raises
-    ------
-    UnknownName
-        There is no such token.
-    """
+    """End a token now; a second call changes nothing."""
     with begin() as uow:
         token, now = uow.identities.lock_token(token_id), clock.now()
         if token.revoked_at is None or token.revoked_at > now:  # a rotated one ends later by itself

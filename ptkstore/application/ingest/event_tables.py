@@ -38,12 +38,12 @@ class Refusals:
 
 
 def empty_table(schema: Schema) -> pa.Table:
-    """No rows, with the declared columns and types."""
+    """Return no rows, with the declared columns and types."""
     return pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema.columns]).empty_table()
 
 
 def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, Bools]:
-    """`table` with exactly the declared columns, in the declared order and types, and which rows fit them exactly.
+    """Return `table` with exactly the declared columns, in their order and types, and which rows fit them exactly.
 
     A value that its column cannot hold exactly becomes null, and its row is one of those that do not fit. A column that
     was added later may be missing or null: it has its default then, so that producers need not know of it yet.
@@ -81,7 +81,7 @@ def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, Bools]:
 
 
 def filled(table: pa.Table, schema: Schema) -> pa.Table:
-    """Stored rows of any version of a schema as those of the present one, further columns behind."""
+    """Return stored rows of any version of a schema as those of the present one, further columns behind."""
     declared = [name for name, _ in schema.columns]
     for name in declared:
         if name not in table.column_names:
@@ -163,7 +163,7 @@ def _castable(given: pa.DataType, kind: ColumnType) -> bool:
 
 
 def window_indices(table: pa.Table, schema: Schema, policy: Policy) -> Ints:
-    """The window of each row; rows without a time get the lowest integer."""
+    """Return the window of each row; rows without a time get the lowest integer."""
     stamps = table[schema.time_column]
     micros = pc.fill_null(stamps.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
     origin = (policy.origin - _EPOCH) // timedelta(microseconds=1)
@@ -183,7 +183,7 @@ def refuse(
     closed_before: int,
     now: datetime,
 ) -> tuple[Bools, Refusals]:
-    """Which rows may enter, and why the others may not; a row's fate depends on that row and public times alone."""
+    """Say which rows may enter and why not the others; a row's fate depends on that row and public times alone."""
     stamps = table[schema.time_column]
     latest = pa.scalar(now + policy.future_skew, type=TIME)
     late = pc.fill_null(pc.greater(stamps, latest), False).to_numpy(zero_copy_only=False)

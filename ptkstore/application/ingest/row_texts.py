@@ -35,7 +35,7 @@ def read_ndjson(
     threads: bool = False,
     line_bytes: int = _LINE_BYTES,
 ) -> pa.Table:
-    """One JSON object per line; a declared column that a line lacks is null there.
+    """Read one JSON object per line; a declared column that a line lacks is null there.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_ndjson(
 
 
 def ndjson_fault(content: bytes, columns: Columns) -> str | None:
-    """Where lines that could not be read have their first fault: line and column; None if no single line has one."""
+    """Find the first fault of lines that could not be read: line and column; None if no single line has one."""
     lines = content.split(b"\n")
 
     def read(some: list[bytes]) -> None:
@@ -81,7 +81,7 @@ def ndjson_fault(content: bytes, columns: Columns) -> str | None:
 
 
 def read_csv(source: Any, columns: Columns) -> pa.Table:
-    """Comma-separated rows below a header; the types of columns that `columns` lacks are guessed.
+    """Read comma-separated rows below a header; the types of columns that `columns` lacks are guessed.
 
     Raises
     ------

@@ -16,7 +16,7 @@ _BEYOND_ALL = 2**63  # no block has such a number
 
 
 def assurance_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]]:
-    """The least assurance that a stream accepts, and its registered PTKs whose loss the library does not prove."""
+    """Return the least assurance that a stream accepts, and its PTKs whose loss the library does not prove."""
     with begin() as uow:
         minimum = uow.streams.get(stream).policy.minimum_assurance
         specs = () if minimum is Assurance.LIBRARY else uow.ptks.find(stream=stream)
@@ -26,7 +26,7 @@ def assurance_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...
 def budget_of(
     stream: str, *, after: int | None = None, limit: int | None = None, begin: Read
 ) -> tuple[BlockLedger, ...]:
-    """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number.
+    """List the blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number.
 
     The journal is read for the shares of what was spent, where the stream accepts more than the library's own.
     """

@@ -94,7 +94,7 @@ def spend(uow: UnitOfWork, reservation: Entry, event: Event, policy: Policy) -> 
 
 
 def expect_spent(uow: CatalogView, spent: Entry) -> None:
-    """`CatalogBehind` unless this spend is the last of its reservation; for whoever waited since it was made."""
+    """Raise `CatalogBehind` unless this spend is the last of its reservation; for whoever waited since it."""
     if [entry.digest for entry in uow.ledger.history(spent.key)][-1:] != [spent.digest]:
         raise CatalogBehind(f"the catalog does not hold the spend of {spent.key}: it was restored or copied")
 

@@ -79,7 +79,7 @@ class GroupCommit:
         return self.reserve(stream, lambda uow: ((), lambda _: step(uow)))
 
     def reserve(self, stream: str, step: Callable[[UnitOfWork], Wishes[_T]]) -> _T:
-        """Like `together`, for a step that says what it wants reserved and goes on with the answers.
+        """Act like `together` for a step that says what it wants reserved and goes on with the answers.
 
         Requests of all who wait are read, decided and written at once, in the order in which they came.
         """

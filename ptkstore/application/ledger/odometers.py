@@ -19,7 +19,7 @@ from ptkstore.ports.catalog import Read
 
 
 def read_odometers(stream: str, *, begin: Read) -> Odometers:
-    """All odometers of a stream, over all of its blocks."""
+    """Return all odometers of a stream, over all of its blocks."""
     with begin() as uow:
         snapshot = snapshot_of(stream, uow)
         assured = assurances_on(snapshot, uow)
@@ -29,7 +29,7 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
 def odometers_on(
     snapshot: LedgerSnapshot, blocks: Sequence[BlockRecord], assured: Mapping[str, Assured]
 ) -> Odometers:
-    """The odometers of some of the blocks, with the assurance of each PTK."""
+    """Return the odometers of some of the blocks, with the assurance of each PTK."""
     doubt = blocks_below(snapshot.progress.retired_before, snapshot.stream.policy)
     entries = snapshot.entries
     odometers = odometers_of(
@@ -42,7 +42,7 @@ def odometers_on(
 
 
 def tight_epsilon(releases: Releases, delta: float) -> float:
-    """The figure of privacy loss distributions for a list of releases (differences.md F1: for reports alone)."""
+    """Return the figure of privacy loss distributions for a list of releases (for reports alone, differences.md F1)."""
     losses = [
         PrivacyLoss(loss.epsilon, loss.delta, _event_in(event, loss))
         for (event, loss), count in releases.items()

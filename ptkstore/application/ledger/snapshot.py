@@ -32,14 +32,14 @@ class LedgerSnapshot:
 
 
 def snapshot_of(stream: str, uow: CatalogView) -> LedgerSnapshot:
-    """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
+    """Read blocks and journal; in a transaction that reads one moment, nobody writes in between."""
     record = uow.streams.get(stream)
     blocks, _ = uow.ledger.created(stream)
     return LedgerSnapshot(record, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 
 
 def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assured]:
-    """Why the loss of each PTK in the journal is believed: the least of what it is, was last published as, and spent.
+    """Say why the loss of each PTK in the journal is believed: the least of what it is, was published as, and spent.
 
     A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
     """

@@ -39,12 +39,12 @@ def verify_ledger(stream: str, *, begin: Read, keys: KeyStore, journal: JournalV
 
 
 def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy: Policy) -> tuple[str, ...]:
-    """What is wrong with a journal, charges recomputed from their events; empty when all is well."""
+    """Return what is wrong with a journal, charges recomputed from their events; empty when all is well."""
     return verify(blocks, lines, charge_of, policy)
 
 
 def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
-    """Where the journal does not continue what the key store saw, or holds another policy."""
+    """Say where the journal does not continue what the key store saw, or holds another policy."""
     try:
         keys.check_journal(stream, journal)
     except CatalogBehind as error:

@@ -21,7 +21,7 @@ _MANIFEST = re.compile(rf"{PTKS}/([^/]+)/v(\d{{8}})/manifest\.json")
 
 
 def is_of_bundles(path: str) -> bool:
-    """Whether a file of the lake is a bundle, or says whose one is."""
+    """Tell whether a file of the lake is a bundle, or says whose one is."""
     return bool(_BUNDLE.fullmatch(path) or _CLAIM.fullmatch(path))
 
 
@@ -45,7 +45,7 @@ class _Needed:
 
 
 def unneeded(ages: Mapping[str, float], least: float, begin: Read, lake: Lake) -> Iterator[str]:
-    """Files of bundles that nothing needs, all of whose files are older than `least` seconds.
+    """Yield the files of bundles that nothing needs, all of whose files are older than `least` seconds.
 
     `ages` is of the whole lake. Of a lake with a manifest that cannot be read nothing is told: what it needs is open.
     """

@@ -57,7 +57,7 @@ def claim_fairest(
 
 
 def small_trainings(uow: CatalogView, now: datetime, limit: int, small_rows: int) -> tuple[str, ...]:
-    """Ids of small trainings of the library that could be claimed now, fairest first."""
+    """Return ids of small trainings of the library that could be claimed now, fairest first."""
     ready = map(uow.jobs.get, uow.jobs.due(now, limit, small=small_rows))
     return tuple(job.id for job in ready if _is_small(uow, job, small_rows))
 
@@ -73,7 +73,7 @@ def _is_small(uow: CatalogView, job: Job, small_rows: int) -> bool:
 
 
 def slots_of(uow: CatalogView, now: datetime) -> int:
-    """How many processes the living workers have; one that was killed counts no longer once it missed a sign."""
+    """Return how many processes the living workers have; one that was killed counts no longer once it missed a sign."""
     alive, _ = uow.operations.last_seen(now - 2 * EVERY).get(ProcessRole.WORKER, (0, now))
     return max(1, alive)
 

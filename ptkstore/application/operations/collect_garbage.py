@@ -48,7 +48,7 @@ class Garbage:
 
 
 def find_garbage(older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
-    """What `collect_garbage` would delete, and what it does not understand."""
+    """Return what `collect_garbage` would delete, and what it does not understand."""
     if older_than < LEAST_AGE:
         raise InvalidRequest("files younger than an hour may be on their way: choose one hour or more")
     least = older_than.total_seconds()

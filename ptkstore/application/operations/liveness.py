@@ -38,7 +38,7 @@ def report_alive(role: ProcessRole, instance: str, *, begin: Begin, clock: Clock
 
 
 def read_liveness(*, begin: Read, clock: Clock) -> Mapping[ProcessRole, Liveness]:
-    """Which roles have a living process."""
+    """Return which roles have a living process."""
     with begin() as uow:
         seen = uow.operations.last_seen(clock.now() - SILENT_AFTER)
     return {role: Liveness(*seen.get(role, ())) for role in ProcessRole}

@@ -23,7 +23,7 @@ class StreamWork:
 
 
 def work_on_stream(stream: str, *, begin: Read) -> StreamWork:
-    """All of it at one moment; `UnknownName` if there is no such stream."""
+    """Read all of it at one moment; `UnknownName` if there is no such stream."""
     with begin() as uow:
         policy = uow.streams.get(stream).policy
         jobs = {job.id: job for job in uow.jobs.find(stream=stream)}
@@ -33,7 +33,7 @@ def work_on_stream(stream: str, *, begin: Read) -> StreamWork:
 
 
 def spends_on(stream: str, *, begin: Read) -> Counter[str]:
-    """What the journal says that each PTK has spent in all its windows, in billionths of epsilon."""
+    """Read from the journal what each PTK has spent in all its windows, in billionths of epsilon."""
     spent = Counter[str]()
     with begin() as uow:
         for entry in uow.ledger.journal(stream):

@@ -26,7 +26,7 @@ class CommitRetry:
     must_stop: Callable[[], bool]
 
     def settle(self, act: Callable[[], _T]) -> _T:
-        """What `act` returns; where nobody answered its commit, it is taken again until the catalog tells.
+        """Return what `act` returns; where nobody answered its commit, take it again until the catalog tells.
 
         `act` must find out by itself whether it was done before, as in `outlast`.
 
@@ -48,7 +48,7 @@ class CommitRetry:
         at: datetime,
         errors: tuple[type[PtkStoreError], ...] = (Unavailable, OutcomeUnknown),
     ) -> _T:
-        """What `act` returns at this tick, or at the first one after it at which it raises none of `errors`.
+        """Return what `act` returns at this tick, or at the first one after it at which it raises none of `errors`.
 
         `act` must find out by itself whether it was done before: a commit that nobody answered may have been.
 

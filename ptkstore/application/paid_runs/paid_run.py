@@ -41,7 +41,7 @@ class Spending:
     steps: Steps
 
     def now(self) -> datetime:
-        """The present in UTC."""
+        """Return the present in UTC."""
         return self.commit_retry.ticks.clock.now()
 
 
@@ -110,7 +110,7 @@ class PaidRun(ABC, Generic[R]):
 
     @abstractmethod
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """What it is charged, reserved by now at the latest."""
+        """Return what it is charged, reserved by now at the latest."""
 
     @abstractmethod
     def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | TrainFailed:
@@ -121,7 +121,7 @@ class PaidRun(ABC, Generic[R]):
         """Write down the result at a tick; how the run ends. `spec` is the PTK as it is by now, None if withdrawn."""
 
     def n_rows(self, policy: Policy) -> int:
-        """How many rows are planned."""
+        """Return how many rows are planned."""
         return policy.rows_per_window
 
     def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
@@ -129,7 +129,7 @@ class PaidRun(ABC, Generic[R]):
         return True
 
     def was_kept(self, uow: CatalogView, result: R) -> bool:
-        """Whether a transaction that nobody answered has kept this very result."""
+        """Tell whether a transaction that nobody answered has kept this very result."""
         return False
 
     def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:

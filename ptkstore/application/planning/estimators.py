@@ -152,7 +152,7 @@ _LIGHT_COLUMNS = 16
 
 
 def is_light(estimator: Mapping[str, Any]) -> bool:
-    """Whether a training needs little memory and time beside its rows, by its parameters alone.
+    """Tell whether a training needs little memory and time beside its rows, by its parameters alone.
 
     It goes over the rows once or twice, reads few columns and releases few numbers.
     """
@@ -171,12 +171,12 @@ def _is_light(estimator: str) -> bool:
 
 
 def condenses(estimator: Mapping[str, Any]) -> bool:
-    """Whether partial statistics of a checked estimator condense the rows, so that many workers may collect them."""
+    """Tell whether partial statistics of an estimator condense the rows, so that many workers may collect them."""
     return bool(estimator_from_spec(estimator).condenses())
 
 
 def can_be_read(version: Version, files: Mapping[str, bytes]) -> bool:
-    """Whether the files of a version's state are one that its estimator goes on from."""
+    """Tell whether the files of a version's state are one that its estimator goes on from."""
     try:
         state = ReleasedState.from_files(files)
         estimator_from_spec(version.content["config"]).check_previous_state(state)
@@ -186,7 +186,7 @@ def can_be_read(version: Version, files: Mapping[str, bytes]) -> bool:
 
 
 def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:
-    """The mechanisms that one training of `estimator` will use when it is granted `loss`."""
+    """Return the mechanisms that one training of `estimator` will use when it is granted `loss`."""
     try:
         trainer = estimator_from_spec(granted(estimator, loss.spendable_epsilon, loss.spendable_delta))
         event: dict[str, object] = trainer.declared_loss().event.to_json()

@@ -22,7 +22,7 @@ from ptkstore.ports.catalog import UnitOfWork
 
 
 def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """`InvalidRequest` when an estimate is asked for that the family cannot give, or in other words."""
+    """Raise `InvalidRequest` for an estimate that the family cannot give, or that is asked for in other words."""
     epsilon = evaluation_epsilon(config)
     if epsilon is None:
         return
@@ -40,7 +40,7 @@ def price_of_estimate(estimator: Mapping[str, Any], epsilon: float, policy: Poli
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
-    """`PtkRejected` unless one test block has room for the estimates of all; the last of `specs` is the new one.
+    """Raise `PtkRejected` unless one test block has room for all estimates; the last of `specs` is the new one.
 
     A block of a test part is charged by evaluations alone. They run after the trainings, so what does not fit is
     refused here and not when the versions are out.

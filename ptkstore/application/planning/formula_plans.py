@@ -31,7 +31,7 @@ Menu = tuple[tuple[float, int], ...]
 
 
 def has_formula(estimator: Mapping[str, Any]) -> bool:
-    """Whether the error of an estimator follows from epsilon and rows, once enough is known of the data."""
+    """Tell whether the error of an estimator follows from epsilon and rows, once enough is known of the data."""
     try:
         _error_of(estimator_from_spec(estimator), _probe())
     except PtklibError:
@@ -40,7 +40,7 @@ def has_formula(estimator: Mapping[str, Any]) -> bool:
 
 
 def with_facts(uow: CatalogView, specs: Iterable[PtkSpec], policy: Policy) -> tuple[PtkSpec, ...]:
-    """The PTKs, those that are profiled by formula with what their last version tells of the data.
+    """Return the PTKs, those that are profiled by formula with what their last version tells of the data.
 
     A version tells nothing of another model, of rows of other blocks, or if it was made before versions told anything.
     What it tells is made of its released state alone, so that plans may depend on it.
@@ -65,13 +65,13 @@ def _has_facts_for(version: Version, spec: PtkSpec, policy: Policy) -> bool:
 
 
 def grid_of(span: tuple[float, float]) -> tuple[float, ...]:
-    """The epsilons of a range that are planned with."""
+    """Return the epsilons of a range that are planned with."""
     low, high = span
     return tuple(np.unique(np.geomspace(low, high, GRID_POINTS).clip(low, high)).tolist())
 
 
 def formula_menu(spec: PtkSpec, span: tuple[float, float], rows: int) -> Menu | None:
-    """Epsilons and rows that reach the target, at most `rows`; None if nothing can be said without facts.
+    """Return epsilons and rows that reach the target, at most `rows`; None if nothing can be said without facts.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def _menu(
 
 
 def least_target(spec: PtkSpec, span: tuple[float, float], rows: int) -> float | None:
-    """The tightest target that so many rows reach at the greatest epsilon; None if nothing can be said."""
+    """Return the tightest target that so many rows reach at the greatest epsilon; None if nothing can be said."""
     try:
         estimator = estimator_from_spec(spec.estimator).set_params(epsilon=span[1])
         facts = None if spec.facts is None else canonical_json(spec.facts.facts)

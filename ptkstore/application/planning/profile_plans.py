@@ -76,7 +76,7 @@ def ask_of(
     span: tuple[float, float] | None,
     policy: Policy,
 ) -> ProfileAsk | None:
-    """How a PTK is profiled by samples; None for one that asks for what it declares, or whose family has a formula.
+    """Say how a PTK is profiled by samples; None if it asks for what it declares, or its family has a formula.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ask_of(
 def attempt_of(
     estimator: Mapping[str, Any], ask: ProfileAsk, record: ProfileRecord | None, policy: Policy
 ) -> Attempt | None:
-    """What the next window is asked; None when its profile set has no room for one round.
+    """Return what the next window is asked; None when its profile set has no room for one round.
 
     Each of `tries` attempts may be wrong with an equal part of what all together may: the answers of a profile are
     right with its confidence, whatever number of windows they took.
@@ -159,7 +159,7 @@ def _too_many(ask: ProfileAsk, policy: Policy) -> bool:
 
 
 def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> str | None:
-    """The code of why no window can ever profile this PTK; None when one can."""
+    """Return the code of why no window can ever profile this PTK; None when one can."""
     if _too_many(ask, policy):
         return "profile-set-too-large"
     attempt = attempt_of(estimator, ask, None, policy)
@@ -169,7 +169,7 @@ def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Po
 
 
 def fits_alone(attempt: Attempt, ask: ProfileAsk, policy: Policy) -> bool:
-    """Whether a profile block that nothing else is charged to has room for an attempt."""
+    """Tell whether a profile block that nothing else is charged to has room for an attempt."""
     caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[ask.line])
     return fit_together(caps, [attempt.price.charge])
 
@@ -184,7 +184,7 @@ def drift_price(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -
 def profiler_of(
     estimator: Mapping[str, Any], ask: ProfileAsk, epsilons: Sequence[float], n_min: int, confidence: float
 ) -> Profiler:
-    """The library's profiler of some points of the grid."""
+    """Return the library's profiler of some points of the grid."""
     from ptklib.profiling.profiler import Profiler  # loads every family
 
     return Profiler(
@@ -204,7 +204,7 @@ def profiler_of(
 
 
 def drift_test_of(estimator: Mapping[str, Any], ask: ProfileAsk, epsilon: float) -> DriftTest:
-    """The library's test whether a state still has the risk that its profile promised."""
+    """Return the library's test whether a state still has the risk that its profile promised."""
     from ptklib.profiling.closed_form.profiles import NO_LOSS
     from ptklib.profiling.drift import DriftTest
     from ptklib.profiling.profile import Method, Profile

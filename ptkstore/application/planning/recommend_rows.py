@@ -62,13 +62,13 @@ class StreamAdvice:
 
 
 def check_partitions(partitions: int | None) -> None:
-    """`InvalidRequest` unless so many train partitions can be planned with."""
+    """Raise `InvalidRequest` unless so many train partitions can be planned with."""
     if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
         raise InvalidRequest(f"partitions must be a whole number between 1 and {MOST_PARTITIONS}")
 
 
 def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -> StreamAdvice:
-    """What the registered PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
+    """Recommend what the PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
 
     Only the policy and what PTKs declare, or profiles and versions have released, go in: all of it public.
 

@@ -127,7 +127,7 @@ def _least(fits: Callable[[int], bool], low: int, high: int) -> int | None:
 
 
 def largest(fits: Callable[[int], bool], most: int) -> int:
-    """The largest nano-epsilon that fits, exact so that it may be asked for; 0 if the least loss does not."""
+    """Return the largest nano-epsilon that fits, exact so that it may be asked for; 0 if the least loss does not."""
     least: int = LEAST_LOSS.epsilon_nano
     low, high = least - 1, most
     while low < high:

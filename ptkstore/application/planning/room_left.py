@@ -40,7 +40,7 @@ class Room:
 
 
 def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
-    """The room beside `specs` for one more PTK of the team that is trained on all groups of a window's blocks.
+    """Return the room beside `specs` for one more PTK of the team that is trained on all groups of a window's blocks.
 
     The others count with the least loss that each of them was promised, as they do when a PTK is registered. The new
     one is a PTK of which nothing but its epsilon and delta is known. Where trainings are spread over several

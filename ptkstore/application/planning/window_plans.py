@@ -70,7 +70,7 @@ class Room:
     coordinates: frozenset[int] | None = None
 
     def limits(self, delta_atto: int, amount: int) -> Limits:
-        """The allocator's limits at one coordinate, which has a cap of `amount`."""
+        """Return the allocator's limits at one coordinate, which has a cap of `amount`."""
         return Limits(
             Loss(self.capacity.epsilon_nano, delta_atto),
             self.n_max,
@@ -102,7 +102,7 @@ class BudgetPlan:
 
 
 def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...] | Infeasible:
-    """The plan with the fewest rows that fits every budget of the policy, or why there is none.
+    """Plan with the fewest rows that fit every budget of the policy, or say why there is no plan.
 
     At one coordinate of the accountant a plan is the allocator's own problem, so it is solved at each of them that
     has a cap, and the best answer is taken. The order of `specs` changes nothing: a plan that was found when the last
@@ -132,7 +132,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraini
 def plan_with(
     asking: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy
 ) -> tuple[PlannedTraining, ...] | Infeasible:
-    """The plan with PTKs that ask for room beside others, all as they are promised it; see `as_promised`.
+    """Plan with PTKs that ask for room beside others, all as they are promised it; see `as_promised`.
 
     Who asks may know facts of an older version of its own: they tell whether its target can be reached.
     """
@@ -154,19 +154,19 @@ def cheapest(menu: Sequence[Offer]) -> Offer:
 
 
 def room_of(policy: Policy, line: str) -> Room:
-    """What a line of the policy's budget has in a window."""
+    """Return what a line of the policy's budget has in a window."""
     capacity = policy.sharing.lines(policy.capacity)[line]
     return Room(policy.accountant, capacity, policy.n_max, policy.train_partitions, partition_rows(policy))
 
 
 def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...]:
-    """The first offer of each PTK that has one, whether they fit together or not."""
+    """Return the first offer of each PTK that has one, whether they fit together or not."""
     menus = (offers_of(spec, policy) for spec in specs)
     return tuple(PlannedTraining(menu[0], menu[0].partition or 0) for menu in menus if menu)
 
 
 def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
-    """The ways in which a PTK can be trained; none when its target needs more rows than a partition can expect.
+    """Return the ways in which a PTK can be trained; none when its target needs more rows than a partition has.
 
     A PTK that names a range of epsilons is profiled by its family's formula: rows that are expected to reach its
     target, at each epsilon of a grid, as far as its facts tell. Where the family has none it is profiled by samples,
@@ -207,12 +207,12 @@ def _charged(spec: PtkSpec, menu: Sequence[tuple[float, int]]) -> list[tuple[Los
 
 
 def as_released(spec: PtkSpec, policy: Policy) -> PtkSpec:
-    """The PTK with its facts, as long as they leave it a way to its target."""
+    """Return the PTK with its facts, as long as they leave it a way to its target."""
     return spec if spec.facts is not None and ways_of(spec, policy) else as_promised(spec, policy)
 
 
 def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
-    """The PTK as it counts when another one asks for room: without what its versions have told.
+    """Return the PTK as it counts when another one asks for room: without what its versions have told.
 
     Facts come from noisy releases and change with each. Whoever was let in while there was room without them fits
     whatever they say. One that needs them to reach its target at all has its epsilons, on all rows.
@@ -224,7 +224,7 @@ def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
 
 
 def on_all_rows(spec: PtkSpec) -> PtkSpec:
-    """The PTK as it can be trained whatever its profile says: with any epsilon of its grid, on all rows if need be.
+    """Return the PTK as it can be trained whatever its profile says: with any epsilon of its grid, on all rows.
 
     A profile that is renewed, drifts or comes to nothing may leave a PTK with larger epsilons than it was registered
     with. Those it was registered with stay within its range, so that nobody who fits is put out by another's profile.
@@ -239,7 +239,7 @@ def on_all_rows(spec: PtkSpec) -> PtkSpec:
 
 
 def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
-    """The PTKs that pay from one and the same budget: of one line, on blocks that some chain of them shares."""
+    """Group PTKs by the budget they pay from: of one line, on blocks that some chain of them shares."""
     lines: dict[str, list[tuple[range, PtkSpec]]] = {}
     for spec in specs:
         groups = groups_where(policy, spec.config.get("where"))
@@ -299,7 +299,7 @@ def _best(
 
 
 def partition_rows(policy: Policy) -> int:
-    """The rows that a train partition can expect."""
+    """Return the rows that a train partition can expect."""
     return max(1, int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window))
 
 

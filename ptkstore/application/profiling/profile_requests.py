@@ -65,7 +65,7 @@ def notify_owners(
 
 
 def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
-    """The registered PTKs that ask for the profile of this key."""
+    """Return the registered PTKs that ask for the profile of this key."""
     specs = uow.ptks.find(stream=stream)
     return tuple(spec for spec in specs if spec.profile is not None and spec.profile.key == key)
 

@@ -40,10 +40,10 @@ class ProfileSetRun(PaidRun[R]):
 
     @abstractmethod
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
-        """What `ask` and `record` cost now; None if it cannot be had."""
+        """Return what `ask` and `record` cost now; None if it cannot be had."""
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """What is asked now, if the reservation pays for it."""
+        """Return what is asked now, if the reservation pays for it."""
         ask, record = claimed.spec.profile, uow.profiles.of_job(self.job.id)
         if ask is None or record is None or ask.key != record.key:
             return Ended(Outcome.WITHDRAWN)
@@ -54,14 +54,14 @@ class ProfileSetRun(PaidRun[R]):
         return price
 
     def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
-        """The record tells what was paid."""
+        """Note in the record what was paid."""
         paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks, spent.loss)
         self.record = self.record.charged(paid)
         uow.profiles.save(self.record)
         return True
 
     def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
-        """Its loss stays spent."""
+        """Keep the code in the record; the loss stays spent."""
         record = replace(self.record, code=code)
         gives_up = not record.settled and record.tries >= self.ask.tries
         self.save(uow, record.given_up() if gives_up else record, at)

@@ -14,7 +14,7 @@ from ptkstore.ports.runtime import Clock
 
 
 def origin_for(name: str, window: timedelta, *, begin: Read, clock: Clock) -> datetime:
-    """The origin of a stream that is created without one: that which it has already, or the present window's start."""
+    """Return the origin of a stream created without one: that which it has already, or the present window's start."""
     with begin() as uow:
         try:
             return uow.streams.get(name).policy.origin

@@ -101,7 +101,7 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
 
 
 def sentences_on(exposure: Exposure) -> tuple[str, ...]:
-    """What is exposed, since when and until when, and what is wrong with that, for people; the verdict comes first.
+    """Say what is exposed, since when and until when, and what is wrong with that; the verdict comes first.
 
     A check that holds on a stream of an operator is no word about the calendar, so that is said in the same breath.
     """

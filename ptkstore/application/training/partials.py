@@ -42,17 +42,17 @@ def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
 
 
 def locked_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
-    """The partials that a training was split into, in order; nobody else writes them meanwhile."""
+    """Return the partials that a training was split into, in order; nobody else writes them meanwhile."""
     return _of(training, uow.jobs.of_window(training.window, JobKind.PARTIAL))
 
 
 def ended_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
-    """The partials of a training that was claimed again, and so waits for none; none if it opens its rows itself."""
+    """Return the partials of a training that was claimed again, and so waits for none; none if it opens rows itself."""
     return _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if training.state is JobState.OPENED else ()
 
 
 def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
-    """The partials of a training that has ended, however it did, but those at which somebody still works."""
+    """Return the partials of a training that has ended, but those at which somebody still works."""
     over = training.state is JobState.ENDED
     partials = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
     return tuple(one for one in partials if one.state is JobState.ENDED)
@@ -64,7 +64,7 @@ def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 def draft_id_of(partial: Job, fence: int | None = None) -> str:
-    """Where a claim of a partial writes, by default the last one.
+    """Name where a claim of a partial writes, by default the last one.
 
     Each claim has a place of its own, and the claim that ended the job names the place that counts: so no late writer
     gets in between, and the catalog needs to remember nothing.
@@ -74,7 +74,7 @@ def draft_id_of(partial: Job, fence: int | None = None) -> str:
 
 
 def staged(partials: Sequence[Job], keys: KeyStore) -> tuple[StagedPartial, ...]:
-    """The partials with the keys that open them."""
+    """Return the partials with the keys that open them."""
     return tuple(StagedPartial(name, keys.draft_key(name)) for name in (draft_id_of(one) for one in partials))
 
 

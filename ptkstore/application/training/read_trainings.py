@@ -32,7 +32,7 @@ class Training:
 def trainings_of(
     ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False, begin: Read
 ) -> tuple[Training, ...]:
-    """A PTK's trainings on windows from `start` on, by window, or from the newest down.
+    """List a PTK's trainings on windows from `start` on, by window, or from the newest down.
 
     Raises
     ------

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_computed(ptk_id: str, trainer: Any, config: Mapping[str, Any]) -> None:
-    """`InvalidRequest` unless the estimator can be served as `serve` in the PTK's config declares."""
+    """Raise `InvalidRequest` unless the estimator can be served as `serve` in the PTK's config declares."""
     declared = computed_of(config)
     if declared:
         _described(ptk_id, trainer, declared)
@@ -24,7 +24,7 @@ def check_computed(ptk_id: str, trainer: Any, config: Mapping[str, Any]) -> None
 def computed_columns(
     meta: Mapping[str, Any], tables: Mapping[str, pa.Table], config: Mapping[str, Any]
 ) -> tuple[Computed, ...]:
-    """The declared columns with the numbers of a released state; none where the state is of another family."""
+    """Return the declared columns with the numbers of a released state; none where it is of another family."""
     declared = computed_of(config)
     if not declared:
         return ()

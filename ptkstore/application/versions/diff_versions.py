@@ -69,8 +69,6 @@ def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake)
 
     Raises
     ------
-    UnknownName
-        No such version.
     CorruptObject
         The lake does not hold what was elected.
     """

@@ -9,7 +9,7 @@ from ptkstore.ports.objects import Lake
 
 
 def files_of(version: Version, lake: Lake) -> dict[str, bytes]:
-    """The files of a version, each verified by a manifest that is the elected one.
+    """Return the files of a version, each verified by a manifest that is the elected one.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def files_of(version: Version, lake: Lake) -> dict[str, bytes]:
 
 
 def state_files_of(version: Version, lake: Lake) -> dict[str, bytes]:
-    """The verified files of a version's state, by the names they had when they were written."""
+    """Return the verified files of a version's state, by the names they had when they were written."""
     files = files_of(version, lake)
     tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
     return {**tables, "state.json": canonical_json(version.content["state"]).encode()}

@@ -41,7 +41,7 @@ def _flip(ptk_id: str) -> str:
 
 
 def lost_online(*, read: Read, features: FeatureStore) -> frozenset[str]:
-    """PTKs whose newest version lost its rows online."""
+    """Return PTKs whose newest version lost its rows online."""
     return _lost(_shown(read), features)
 
 

@@ -83,7 +83,7 @@ def _earlier(
 
 
 def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> PublishedState:
-    """A version as the feature store shows it, read back from the lake and verified.
+    """Return a version as the feature store shows it, read back from the lake and verified.
 
     How its answers are filled is what the PTK's config says now; nothing, where this version has other columns.
     """

@@ -28,7 +28,7 @@ class UndeclaredValue(NotServable):
 
 
 def check_servable(tables: Tables, forms: Forms) -> None:
-    """`NotServable` unless tables of these forms, keys and columns, can be placed and served.
+    """Raise `NotServable` unless tables of these forms, keys and columns, can be placed and served.
 
     `ReleasedState` has already checked columns, types, missing values and infinite numbers.
     """
@@ -45,7 +45,7 @@ def check_servable(tables: Tables, forms: Forms) -> None:
 
 
 def check_team_code(tables: Tables, noise_variance: Mapping[str, float], code: TeamCode) -> None:
-    """`NotServable` unless what team code released is as it was declared, and its texts can be shown."""
+    """Raise `NotServable` unless what team code released is as it was declared, and its texts can be shown."""
     rows, values = code.declared_rows(), code.declared_values()
     for name, table in tables.items():
         if (wanted := rows.get(name)) is not None and table.num_rows != wanted:

@@ -40,7 +40,7 @@ class Descendant:
 def trace_window(
     stream: str, window: int, *, after: Key | None = None, limit: int | None = None, begin: Read
 ) -> tuple[Descendant, ...]:
-    """The versions in the lake, of all PTKs that the stream ever had, that were trained on a window or made from such.
+    """Find the versions in the lake, of all PTKs the stream ever had, trained on a window or made from such.
 
     By PTK and number, up to `limit` of those that come after `after`. Their manifests say all of it. What failed, is
     under way or is not in the lake yet is not told. A restored catalog answers for windows that it has yet to close

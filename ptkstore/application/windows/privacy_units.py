@@ -40,7 +40,7 @@ def kept_rows(
     most: int,
     groups: Ints | None = None,
 ) -> Ints:
-    """The places of the rows that are kept, in their order: of each unit those with the `most` lowest lots.
+    """Return the places of the rows that are kept, in their order: of each unit those with the `most` lowest lots.
 
     Lots are keyed hashes of the rows' random ids: the choice is uniform among a unit's rows, does not depend on what
     they say or on their order, comes out the same when it is repeated, and no other unit has a part in it. With

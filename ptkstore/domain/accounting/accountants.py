@@ -65,7 +65,7 @@ class Charge:
 
     @classmethod
     def of(cls, curve: tuple[float, ...], delta: float) -> Charge:
-        """The charge of upper bounds `curve` (one per coordinate, infinity allowed) and `delta`: rounded up."""
+        """Return the charge of upper bounds `curve` (one per coordinate, infinity allowed) and `delta`: rounded up."""
         if any(math.isnan(amount) or amount < 0 for amount in curve) or not 0 <= delta <= 1:
             raise InvalidRequest(
                 "a curve has no negative and no missing amount, and its delta lies in [0, 1]"
@@ -77,24 +77,24 @@ class Charge:
         return cls(amounts, min(ATTO, math.ceil(delta * (1 + _MARGIN) * ATTO)))
 
     def at_most_pure(self, loss: Loss) -> Charge:
-        """The same charge, knowing that the release is private with `loss`: a pure epsilon is charged exactly."""
+        """Return the charge of a release known to be private with `loss`: a pure epsilon is charged exactly."""
         if loss.delta_atto:
             return self
         return Charge(tuple(min(amount, loss.epsilon_nano) for amount in self.amounts), self.delta_atto)
 
     @classmethod
     def basic(cls, loss: Loss) -> Charge:
-        """The charge of `loss` under basic composition."""
+        """Return the charge of `loss` under basic composition."""
         return cls((loss.epsilon_nano,), loss.delta_atto)
 
     def covers(self, other: Charge) -> bool:
-        """Whether this pays for `other` at every coordinate."""
+        """Tell whether this pays for `other` at every coordinate."""
         amounts = zip(self.amounts, other.amounts, strict=True)
         return self.delta_atto >= other.delta_atto and all(mine >= due for mine, due in amounts)
 
     @classmethod
     def pure(cls, accountant: Accountant, loss: Loss) -> Charge:
-        """The charge of any (epsilon, delta)-private release of which nothing else is known.
+        """Return the charge of any (epsilon, delta)-private release of which nothing else is known.
 
         Its divergences are at most epsilon and at most order * epsilon**2 / 2, outside an event of probability delta.
         """
@@ -121,7 +121,7 @@ class Caps:
 
 @lru_cache(maxsize=1024)
 def caps_of(accountant: Accountant, capacity: Loss) -> Caps:
-    """The caps of a block that may lose `capacity`.
+    """Return the caps of a block that may lose `capacity`.
 
     Notes
     -----
@@ -141,7 +141,7 @@ def caps_of(accountant: Accountant, capacity: Loss) -> Caps:
 
 
 def admits(caps: Caps, amounts: Sequence[int], delta_atto: int) -> bool:
-    """The rule: some coordinate, and the deltas, are within their caps."""
+    """Return the rule: some coordinate, and the deltas, are within their caps."""
     return delta_atto <= caps.delta_atto and any(
         a <= cap for a, cap in zip(amounts, caps.amounts, strict=True)
     )
@@ -155,7 +155,7 @@ def fit_together(caps: Caps, charges: Iterable[Charge]) -> bool:
 
 
 def loss_of(accountant: Accountant, capacity: Loss, amounts: Sequence[int], delta_atto: int) -> Loss:
-    """The (epsilon, delta) that holds for amounts and deltas added up on a line of this capacity.
+    """Return the (epsilon, delta) that holds for amounts and deltas added up on a line of this capacity.
 
     Under `basic` the sums. Otherwise the least epsilon that a coordinate implies, at the capacity's delta unless it is
     that of pure epsilons, which needs no more than the deltas added up.

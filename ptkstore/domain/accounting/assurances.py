@@ -18,7 +18,7 @@ class Assurance(StrEnum):
     LIBRARY = "library"
 
     def at_least(self, other: Assurance) -> bool:
-        """Whether this assurance is as strong as `other`."""
+        """Tell whether this assurance is as strong as `other`."""
         order = list(Assurance)
         return order.index(self) >= order.index(other)
 
@@ -39,7 +39,7 @@ class Assured:
         return self.assurance is Assurance.LIBRARY
 
     def document(self) -> dict[str, str | None]:
-        """As documents, rows and tags have it."""
+        """Write it as documents, rows and tags have it."""
         value = None if self.assurance is None else self.assurance.value
         return {"assurance": value, "asserted_by": self.by or None}
 
@@ -65,7 +65,7 @@ UNKNOWN = Assured(None)
 
 
 def assured(assurance: str | None, ptk_id: str) -> Assured:
-    """What an assurance means for a PTK, whose team vouches for all that the library does not."""
+    """Return what an assurance means for a PTK, whose team vouches for all that the library does not."""
     if assurance is None:
         return UNKNOWN
     level = Assurance(assurance)
@@ -73,19 +73,19 @@ def assured(assurance: str | None, ptk_id: str) -> Assured:
 
 
 def assured_in(manifest: Mapping[str, Any], ptk_id: str) -> Assured:
-    """What the manifest of a version says."""
+    """Return what the manifest of a version says."""
     level = manifest.get("guarantee", {}).get("assurance")
     return assured(None if level is None else str(level), ptk_id)
 
 
 def assured_of(document: Mapping[str, Any]) -> Assured:
-    """What `Assured.document` wrote, or nothing known where it is left out."""
+    """Return what `Assured.document` wrote, or nothing known where it is left out."""
     level = document.get("assurance")
     return UNKNOWN if not level else Assured(Assurance(level), document.get("asserted_by") or "")
 
 
 def least(candidates: Iterable[Assured]) -> Assured:
-    """The weakest of some, with all teams whose word it is; unknown counts as weaker than any, none as proven."""
+    """Return the weakest of some, with all teams whose word it is; unknown is weaker than any, none is proven."""
     several = list(candidates)
     if any(one.assurance is None for one in several):
         return UNKNOWN
@@ -104,7 +104,7 @@ SHARES = (
 
 
 def budget_rests_on(minimum: Assurance, asserted: Iterable[str]) -> str:
-    """Why what was spent of a stream is believed; `asserted` are registered PTKs that the library does not prove."""
+    """Say why what was spent of a stream is believed; `asserted` are PTKs that the library does not prove."""
     if minimum is Assurance.LIBRARY:
         return "Only the library's own estimators spend it, and their losses are proven."
     return (

@@ -18,7 +18,7 @@ MAX_DELTA = Decimal("1e-2")
 
 
 def checked_epsilon(value: object, what: str = "epsilon") -> Decimal:
-    """`value` as an exact decimal, or `InvalidRequest` unless it is a number in [1e-6, 10]."""
+    """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [1e-6, 10]."""
     number = _decimal(value, what)
     if not MIN_EPSILON <= number <= MAX_EPSILON:
         raise InvalidRequest(f"{what} must lie in [1e-6, 10], not {number:.6g}")
@@ -26,7 +26,7 @@ def checked_epsilon(value: object, what: str = "epsilon") -> Decimal:
 
 
 def checked_delta(value: object, what: str = "delta") -> Decimal:
-    """`value` as an exact decimal, or `InvalidRequest` unless it is a number in [0, 1e-2]."""
+    """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [0, 1e-2]."""
     number = _decimal(value, what)
     if not 0 <= number <= MAX_DELTA:
         raise InvalidRequest(f"{what} must lie in [0, 1e-2], not {number:.6g}")
@@ -56,7 +56,7 @@ class Loss:
 
     @classmethod
     def charge(cls, epsilon: object, delta: object = 0) -> Self:
-        """The loss that is charged for (epsilon, delta): rounded up."""
+        """Return the loss that is charged for (epsilon, delta): rounded up."""
         return cls(
             int((checked_epsilon(epsilon) * NANO).to_integral_value(ROUND_CEILING)),
             int((checked_delta(delta) * ATTO).to_integral_value(ROUND_CEILING)),
@@ -64,7 +64,7 @@ class Loss:
 
     @classmethod
     def capacity(cls, epsilon: object, delta: object = 0) -> Self:
-        """The most a block may lose under (epsilon, delta): rounded down."""
+        """Return the most a block may lose under (epsilon, delta): rounded down."""
         return cls(
             int((checked_epsilon(epsilon) * NANO).to_integral_value(ROUND_FLOOR)),
             int((checked_delta(delta) * ATTO).to_integral_value(ROUND_FLOOR)),
@@ -102,7 +102,7 @@ class Loss:
         return Loss(self.epsilon_nano - other.epsilon_nano, self.delta_atto - other.delta_atto)
 
     def fits(self, capacity: Loss) -> bool:
-        """Whether this loss stays within `capacity` in both coordinates."""
+        """Tell whether this loss stays within `capacity` in both coordinates."""
         return self.epsilon_nano <= capacity.epsilon_nano and self.delta_atto <= capacity.delta_atto
 
 

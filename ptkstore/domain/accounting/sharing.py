@@ -31,7 +31,7 @@ class Sharing:
     reserved: tuple[tuple[str, Decimal], ...] = ()
 
     def lines(self, capacity: Loss) -> dict[str, Loss]:
-        """What each line of a block may lose; the lines of a context add up to at most `capacity`.
+        """Return what each line of a block may lose; the lines of a context add up to at most `capacity`.
 
         Each line has a filter of its own. What leaves through several filters composes as they do: epsilons add up and
         deltas add up, whatever accountant each of them uses.
@@ -46,7 +46,7 @@ class Sharing:
         return {**common, **own}
 
     def line_of(self, ptk_id: str) -> str:
-        """The line that a PTK pays from; `Refused` for a team that is in no context."""
+        """Return the line that a PTK pays from; `Refused` for a team that is in no context."""
         if ptk_id in dict(self.reserved):
             return ptk_line(ptk_id)
         return self._context_of(ptk_id)
@@ -55,7 +55,7 @@ class Sharing:
         return self.line_of_team(team_of(ptk_id))
 
     def line_of_team(self, team: str) -> str:
-        """The line that a team's PTKs without a share of their own pay from; `Refused` as `line_of` raises it."""
+        """Return the line from which PTKs without a share of their own pay; `Refused` as `line_of` raises it."""
         if not self.contexts:
             return COMMON
         for name, teams in self.contexts:
@@ -68,17 +68,17 @@ ONE_BUDGET = Sharing()
 
 
 def context_line(context: str) -> str:
-    """The line of a context."""
+    """Return the line of a context."""
     return f"context {context}"
 
 
 def ptk_line(ptk_id: str) -> str:
-    """The line of a PTK with a reserved share."""
+    """Return the line of a PTK with a reserved share."""
     return f"ptk {ptk_id}"
 
 
 def check_sharing(sharing: Sharing, capacity: Loss) -> None:
-    """`InvalidRequest` unless the contexts are told apart and the shares leave every line something useful."""
+    """Raise `InvalidRequest` unless contexts are told apart and the shares leave every line something useful."""
     names = [checked_name("context", name) for name, _ in sharing.contexts]
     teams = [checked_name("team", team) for _, members in sharing.contexts for team in members]
     if len(set(names)) != len(names) or len(set(teams)) != len(teams):
@@ -126,7 +126,7 @@ def sharing_json(sharing: Sharing) -> dict[str, Any]:
 
 
 def sharing_of(content: Mapping[str, Any]) -> Sharing:
-    """The sharing that `sharing_json` wrote."""
+    """Return the sharing that `sharing_json` wrote."""
     return Sharing(
         tuple((name, tuple(teams)) for name, teams in content["contexts"].items()),
         content["no_collusion"],

@@ -27,7 +27,7 @@ class _Grid:
 
 
 def lower_bound(program: Program, incumbent: Placement, rounds: int) -> int:
-    """Rows that every placement opens at least; at most `incumbent.total`.
+    """Return rows that every placement opens at least; at most `incumbent.total`.
 
     Each PTK gets a price. A partition with cap c that holds the set S is worth the prices in S and costs c rows; the
     best one is a knapsack, relaxed here to its upper bound by Martello and Toth. All placements have K partitions, so

@@ -119,7 +119,7 @@ class _Search:
 
 
 def in_two(program: Program, below: int, effort: Effort = PROVE) -> tuple[Placement | None, bool]:
-    """The best placement in at most two partitions with fewer than `below` rows, and whether the answer is proven.
+    """Find the best placement in at most two partitions with fewer than `below` rows, and tell whether it is proven.
 
     Whether caps (N_1, N_2) fit is monotone in both. So an interval of N_2 whose upper end does not fit beside the
     largest N_1 that would still improve holds nothing better and is dropped; other intervals are halved. Every cap

@@ -46,7 +46,7 @@ class Pair:
 
 
 def split(pair: Pair, effort: Effort = PROVE) -> Bools | Verdict:
-    """Who goes to the second partition so that both hold their PTKs; NONE if nobody can tell them apart.
+    """Say who goes to the second partition so that both hold their PTKs; NONE if nobody can tell them apart.
 
     The first partition holds its PTKs exactly if those sent to the second take away at least what is too much: a
     knapsack with the second partition's capacity as its size. The linear relaxation decides nearly always; what it

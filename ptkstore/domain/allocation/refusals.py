@@ -13,7 +13,7 @@ Menus = Sequence[tuple[Choice, ...]]
 
 
 def fits(choice: Choice, limits: Limits) -> bool:
-    """Whether a choice would fit an empty window."""
+    """Tell whether a choice would fit an empty window."""
     return (
         choice.n_rows <= limits.most_rows
         and choice.cost <= limits.cost
@@ -22,7 +22,7 @@ def fits(choice: Choice, limits: Limits) -> bool:
 
 
 def refused_at_once(demands: Sequence[Demand], menus: Menus, limits: Limits) -> Infeasible | None:
-    """The reason no plan can exist, where a sum or a count shows it."""
+    """Return the reason no plan can exist, where a sum or a count shows it."""
     open_rows = replace(limits, n_max=max(c.n_rows for menu in menus for c in menu), partition_rows=None)
     alone = [d.ptk_id for d, m in zip(demands, menus, strict=True) if not any(fits(c, limits) for c in m)]
     if alone:
@@ -78,7 +78,7 @@ def infeasible(
     *,
     proven: bool = True,
 ) -> Infeasible:
-    """The refusal, with what the cheapest choices would need."""
+    """Return the refusal, with what the cheapest choices would need."""
     cheapest = (min(menu, key=lambda c: (c.cost, c.loss.delta_atto)) for menu in menus)
     return Infeasible(
         sum((choice.loss for choice in cheapest), NO_LOSS),

@@ -16,7 +16,7 @@ _NEVER = np.int64(2**61)
 
 
 def placement_of(program: Program, parts: Ints) -> Placement | None:
-    """The placement with the least caps for these parts, if each can hold its PTKs."""
+    """Return the placement with the least caps for these parts, if each can hold its PTKs."""
     caps = []
     for part in range(program.partitions):
         cap = program.cap_of(np.flatnonzero(parts == part))
@@ -27,7 +27,7 @@ def placement_of(program: Program, parts: Ints) -> Placement | None:
 
 
 def starts(program: Program) -> Iterator[Placement]:
-    """Placements to begin with, possibly none."""
+    """Yield placements to begin with, possibly none."""
     any_placed = False
     if (program.pins < 0).all():
         places = np.linspace(0, program.rows.shape[1] - 1, ORDERS).round().astype(int)

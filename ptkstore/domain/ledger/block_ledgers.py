@@ -49,6 +49,6 @@ class BlockLedger:
 
 
 def not_as_promised(blocks: Iterable[BlockRecord], policy: Policy) -> list[int]:
-    """The blocks that have another accountant or other capacities than follow from the policy."""
+    """Return the blocks that have another accountant or other capacities than follow from the policy."""
     lines = policy.sharing.lines(policy.capacity)
     return [b.number for b in blocks if b.accountant is not policy.accountant or b.lines != lines]

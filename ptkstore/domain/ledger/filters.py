@@ -43,7 +43,7 @@ class Filters:
 
     @classmethod
     def of(cls, blocks: Iterable[BlockRecord], entries: Iterable[ChainLine] = ()) -> Self:
-        """The filters of `blocks` after `entries`, in journal order."""
+        """Return the filters of `blocks` after `entries`, in journal order."""
         filters = cls()
         filters.put(tuple(blocks))
         for entry in entries:
@@ -51,7 +51,7 @@ class Filters:
         return filters
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
         return deepcopy(self)
 
     # blocks
@@ -83,7 +83,7 @@ class Filters:
     # decisions
 
     def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
-        """The blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
+        """Return the blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
         where = self._slice(request.blocks)
         if where.stop - where.start != request.blocks.hi - request.blocks.lo:
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
@@ -95,7 +95,7 @@ class Filters:
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
     def used_up(self, blocks: BlockRange, least: Charge) -> tuple[int, ...]:
-        """The active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
+        """Return the active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
         where = self._slice(blocks)
         useful = np.zeros(where.stop - where.start, dtype=bool)
         for line in self._lines.values():
@@ -164,7 +164,7 @@ class Filters:
         self.sequence, self.digest = sequence, digest
 
     def over(self) -> tuple[int, ...]:
-        """Blocks with a line whose committed charges are beyond its caps at every coordinate."""
+        """Return blocks with a line whose committed charges are beyond its caps at every coordinate."""
         everywhere = slice(0, len(self._numbers))
         fine = np.ones(len(self._numbers), dtype=bool)
         for line in self._lines.values():
@@ -172,7 +172,7 @@ class Filters:
         return tuple(self._numbers[~fine].tolist())
 
     def views(self, blocks: BlockRange | None = None, limit: int | None = None) -> tuple[BlockLedger, ...]:
-        """What can be read of each block, of the first `limit` of them, by number, and of each line, by name."""
+        """Return what can be read of each block, of the first `limit` of them, by number, and of each line, by name."""
         where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks)
         if limit is not None:
             where = slice(where.start, min(where.stop, where.start + limit))

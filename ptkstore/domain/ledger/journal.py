@@ -109,7 +109,7 @@ ChainLine = Entry | PolicyEntry
 
 
 def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonce: str) -> PolicyEntry:
-    """The line that follows the one of sequence and digest `last`."""
+    """Return the line that follows the one of sequence and digest `last`."""
     sequence = last[0] + 1
     return PolicyEntry(
         stream, sequence, policy_text, _policy_digest(last[1], stream, sequence, policy_text, nonce), nonce
@@ -119,7 +119,7 @@ def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonc
 def next_entry(
     last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
 ) -> Entry:
-    """The entry that follows the one of sequence and digest `last`."""
+    """Return the entry that follows the one of sequence and digest `last`."""
     sequence = last[0] + 1
     return Entry(
         sequence,

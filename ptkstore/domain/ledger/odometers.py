@@ -276,7 +276,7 @@ class _Stretches:
 
 
 def guarantee_of(accountant: Accountant, capacity: Loss, entries: Iterable[Entry]) -> Loss:
-    """The loss that holds for what the accountant of a line counts for `entries`."""
+    """Return the loss that holds for what the accountant of a line counts for `entries`."""
     charges = [entry.charge for entry in entries]
     if not charges:
         return NO_LOSS

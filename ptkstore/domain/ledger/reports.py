@@ -46,7 +46,7 @@ def loss_json(loss: Loss) -> dict[str, str]:
 
 
 def shares_json(shares: LossShares | None) -> dict[str, Any]:
-    """The shares of a block's loss, as `loss_json` has a loss; null where they were not read."""
+    """Return the shares of a block's loss, as `loss_json` has a loss; null where they were not read."""
     return {
         "library": None if shares is None else loss_json(shares.library),
         "asserted": None if shares is None else loss_json(shares.asserted),
@@ -60,7 +60,7 @@ def spent_json(spent: Spent) -> dict[str, Any]:
 
 
 def signed(report: Mapping[str, Any], public_key: bytes, sign: Callable[[bytes], bytes]) -> bytes:
-    """The file of a report."""
+    """Return the file of a report."""
     content = canonical_json({**report, "format": FORMAT})
     if _has_fraction(json.loads(content)):
         raise InvariantBroken("a report holds a binary fraction")

@@ -40,7 +40,7 @@ class Denied:
 
 
 def decide(filters: Filters, request: BudgetRequest) -> Granted | Denied:
-    """All blocks or none; `InvalidRequest` if a block of the request does not exist."""
+    """Grant all blocks or none; `InvalidRequest` if a block of the request does not exist."""
     exhausted = filters.exhausted(request)
     return Denied(request.key, exhausted) if exhausted else Granted(request.key)
 
@@ -62,7 +62,7 @@ def decide_all(filters: Filters, requests: Sequence[BudgetRequest]) -> list[Gran
 
 
 def outcome_of(request: BudgetRequest, history: Sequence[Entry]) -> Granted | Denied | None:
-    """The stored answer of a key, None for a new one; other content under it is a `Conflict` (differences.md F3)."""
+    """Return the stored answer of a key, None for a new one; other content is a `Conflict` (differences.md F3)."""
     if not history:
         return None
     if history[0].request != request:
@@ -81,7 +81,7 @@ def verify(
     charge_of: ChargeOf | None = None,
     policy: Policy | None = None,
 ) -> tuple[str, ...]:
-    """What is wrong with a stream's journal, recomputed from its lines alone; empty when all is well.
+    """Return what is wrong with a stream's journal, recomputed from its lines alone; empty when all is well.
 
     With `policy`, the one that the catalog says the stream has, the journal must hold the same, and each block must
     have the capacities that follow from it.
@@ -115,7 +115,7 @@ def verify(
 
 
 def chained_policy(lines: Iterable[ChainLine]) -> Policy | None:
-    """The policy that a journal holds."""
+    """Return the policy that a journal holds."""
     texts = (line.policy_text for line in lines if isinstance(line, PolicyEntry))
     text = next(texts, None)
     return None if text is None else policy_in(text)

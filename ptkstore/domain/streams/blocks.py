@@ -47,7 +47,7 @@ class BlockRange:
             raise InvalidRequest(f"a block range needs 0 <= lo < hi, not [{self.lo}, {self.hi})")
 
     def numbers(self) -> range:
-        """The block numbers of the range."""
+        """Return the block numbers of the range."""
         return range(self.lo, self.hi)
 
     def __iter__(self) -> Iterator[int]:
@@ -74,7 +74,7 @@ class Rows:
     high: int
 
     def split(self, n: int) -> tuple[Rows, ...]:
-        """`n` ranges of hashes that follow each other; all rows of a privacy unit lie in one of them."""
+        """Return `n` ranges of hashes that follow each other; all rows of a privacy unit lie in one of them."""
         edges = [self.low + (self.high - self.low) * i // n for i in range(n + 1)]
         return tuple(replace(self, low=low, high=high) for low, high in pairwise(edges))
 
@@ -83,17 +83,17 @@ class Rows:
 
 
 def parts_of(policy: Policy) -> int:
-    """How many parts a window of this policy has."""
+    """Return how many parts a window of this policy has."""
     return FIRST_TRAIN + policy.train_partitions
 
 
 def part_name(part: int) -> str:
-    """What a part of a window is called: `profile`, `test`, `train-0`, `train-1`, ..."""
+    """Return what a part of a window is called: `profile`, `test`, `train-0`, `train-1`, ..."""
     return {PROFILE: "profile", TEST: "test"}.get(part, f"train-{part - FIRST_TRAIN}")
 
 
 def groups_of(policy: Policy) -> int:
-    """How many groups a part has: values of the attribute, or one."""
+    """Return how many groups a part has: values of the attribute, or one."""
     return max(1, len(policy.attribute_values))
 
 
@@ -103,12 +103,12 @@ def stride_of(policy: Policy) -> int:
 
 
 def files_of(policy: Policy) -> int:
-    """How many files the rows of a prepared window lie in: one for each group of each part."""
+    """Return how many files the rows of a prepared window lie in: one for each group of each part."""
     return parts_of(policy) * groups_of(policy)
 
 
 def blocks_of(window: WindowId, policy: Policy) -> BlockRange:
-    """All blocks that hold rows of a window. They exist whatever the rows are."""
+    """Return all blocks that hold rows of a window. They exist whatever the rows are."""
     if policy.privacy_unit is PrivacyUnit.USER:
         return BlockRange(0, parts_of(policy) * policy.user_shards)
     first = window.index * stride_of(policy)
@@ -116,14 +116,14 @@ def blocks_of(window: WindowId, policy: Policy) -> BlockRange:
 
 
 def created_with(window: WindowId, policy: Policy) -> BlockRange | None:
-    """The blocks that come into being when a window closes; shards of users do so once."""
+    """Return the blocks that come into being when a window closes; shards of users do so once."""
     if policy.privacy_unit is PrivacyUnit.USER and window.index > 0:
         return None
     return blocks_of(window, policy)
 
 
 def blocks_below(window: int, policy: Policy) -> BlockRange | None:
-    """All blocks that rows of windows below `window` may lie in; shards of users hold those of every window."""
+    """Return all blocks that rows of windows below `window` may lie in; shards of users hold those of every one."""
     if window < 1:
         return None
     if policy.privacy_unit is PrivacyUnit.USER:
@@ -132,12 +132,12 @@ def blocks_below(window: int, policy: Policy) -> BlockRange | None:
 
 
 def erased_with(window: WindowId, policy: Policy) -> BlockRange | None:
-    """The blocks that have no rows left once a window has expired; shards of users live on."""
+    """Return the blocks that have no rows left once a window has expired; shards of users live on."""
     return None if policy.privacy_unit is PrivacyUnit.USER else blocks_of(window, policy)
 
 
 def place_of(number: int, policy: Policy) -> BlockPlace:
-    """What a block number of a stream of this policy stands for; `InvalidRequest` if nothing."""
+    """Return what a block number of a stream of this policy stands for; `InvalidRequest` if nothing."""
     if policy.privacy_unit is PrivacyUnit.USER:
         part, shard = divmod(number, policy.user_shards)
         block = BlockPlace(None, part, shard=shard)
@@ -151,7 +151,7 @@ def place_of(number: int, policy: Policy) -> BlockPlace:
 
 
 def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
-    """The groups that a PTK's `where` asks for; all of them without one.
+    """Return the groups that a PTK's `where` asks for; all of them without one.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
 
 
 def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, list[Any]] | None:
-    """`where` in its one form, so that equal wishes are equal: a list in the domain's order; None for all blocks."""
+    """Return `where` in its one form, so that equal wishes are equal: in the domain's order; None for all blocks."""
     groups = groups_where(policy, where)
     if policy.attribute is None or len(groups) == groups_of(policy):
         return None
@@ -194,7 +194,7 @@ def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, 
 
 
 def groups_behind(policy: Policy, blocks: BlockRange) -> range:
-    """The groups whose rows lie behind blocks that a training charged."""
+    """Return the groups whose rows lie behind blocks that a training charged."""
     return range(place_of(blocks.lo, policy).group, place_of(blocks.hi - 1, policy).group + 1)
 
 
@@ -207,7 +207,7 @@ def train_blocks(
     groups: range | None = None,
     turn: int = 0,
 ) -> BlockRange:
-    """What a training on a train partition charges: its groups or, for the unit user, as many shards as it opens.
+    """Return what a training on a train partition charges: its groups or, for the unit user, the shards it opens.
 
     `n_rows` is the expected number of rows that it asks for, all of them by default. Trainings that open fewer shards
     than there are take turns: the `turn`-th one starts where the one before ended.
@@ -226,12 +226,12 @@ def train_blocks(
 
 
 def profile_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
-    """What a profile or a drift test charges: the groups of a window's profile part, or all shards of that part."""
+    """Return what a profile or a drift test charges: groups of a window's profile part, or all shards of it."""
     return _whole_part(PROFILE, window, policy, groups)
 
 
 def evaluation_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
-    """What an evaluation charges: the groups of a window's test part, or all shards of that part."""
+    """Return what an evaluation charges: the groups of a window's test part, or all shards of that part."""
     return _whole_part(TEST, window, policy, groups)
 
 
@@ -243,7 +243,7 @@ def _whole_part(part: int, window: WindowId, policy: Policy, groups: range) -> B
 
 
 def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
-    """The rows that a training opens of its blocks, as a Bernoulli sample of rate n / N (differences.md P7).
+    """Return the rows that a training opens of its blocks, as a Bernoulli sample of rate n / N (differences.md P7).
 
     Everything it opens lies in these blocks; they tell the part, and the files or the shards in it.
     """
@@ -277,14 +277,14 @@ def part_bounds(policy: Policy) -> tuple[int, ...]:
 
 
 def shard_bounds(policy: Policy, part: int, shard: int) -> tuple[int, int]:
-    """The hashes of a shard, half-open: one of `user_shards` equal ranges inside its part's."""
+    """Return the hashes of a shard, half-open: one of `user_shards` equal ranges inside its part's."""
     bounds = (0, *part_bounds(policy))
     low, width = bounds[part], bounds[part + 1] - bounds[part]
     return low + width * shard // policy.user_shards, low + width * (shard + 1) // policy.user_shards
 
 
 def share_of(policy: Policy, part: int) -> Decimal:
-    """The public share of a window's privacy units that a part holds in expectation."""
+    """Return the public share of a window's privacy units that a part holds in expectation."""
     bounds = (0, *part_bounds(policy))
     return Decimal(bounds[part + 1] - bounds[part]) / HASH_RANGE
 

@@ -21,12 +21,12 @@ _SPANS = {
 
 
 def differences(old: Stream, new: Stream) -> tuple[str, ...]:
-    """One phrase for each field in which `new` is not what there is; a declaration is public within its team."""
+    """Return a phrase for each field in which `new` is not what there is; a declaration is public within its team."""
     return (*_of_schemas(old.schema, new.schema), *policy_differences(old.policy, new.policy))
 
 
 def policy_differences(old: Policy, new: Policy) -> tuple[str, ...]:
-    """One phrase for each field in which `new` is not the policy that there is."""
+    """Return one phrase for each field in which `new` is not the policy that there is."""
     there, wanted = _facts(old), _facts(new)
     return tuple(
         f"{name} is {_text(there[name])}, not {_text(wanted[name])}"

@@ -52,7 +52,7 @@ class Protected:
 
 
 def neighbours(policy: Policy) -> str:
-    """The neighbouring relation, exactly."""
+    """Return the neighbouring relation, exactly."""
     kept = f"at most {policy.max_rows_per_unit} of a window are kept, chosen at random when it closes"
     match policy.privacy_unit:
         case PrivacyUnit.RECORD:
@@ -64,14 +64,14 @@ def neighbours(policy: Policy) -> str:
 
 
 def all_lines(policy: Policy) -> Loss:
-    """What a block loses at most to somebody who learns from all contexts."""
+    """Return what a block loses at most to somebody who learns from all contexts."""
     return sum(policy.sharing.lines(policy.capacity).values(), NO_LOSS)
 
 
 def contexts_sentence(
     names: Iterable[str], most: str, spent: str, reason: str | None, *, rests_on: str = CONTEXTS
 ) -> str:
-    """What separate budgets rest on, with the loss of all contexts together: at most, and on the worst block so far."""
+    """Say what separate budgets rest on, with the loss of all contexts: at most, and on the worst block so far."""
     return (
         f"Contexts {', '.join(names)}: {rests_on}, to {most} at most and {spent} until now on the worst block. The "
         f"policy's reason: {reason}"
@@ -79,7 +79,7 @@ def contexts_sentence(
 
 
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:
-    """What `loss` of one block means for a record, a user in a window and in `windows` windows (differences.md S11)."""
+    """Say what `loss` of a block means for a record, and for a user in one and in all windows (differences.md S11)."""
     record = Protected("one record", loss, "the loss of one block")
     in_one, in_all = "one user in one window", f"one user in {windows} window{'' if windows == 1 else 's'}"
     match policy.privacy_unit:
@@ -101,7 +101,7 @@ def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ..
 
 
 def of_a_group(loss: Loss, size: int) -> Loss:
-    """What `size` privacy units lose together: group privacy, rounded up."""
+    """Return what `size` privacy units lose together: group privacy, rounded up."""
     epsilon = loss.epsilon_nano / NANO
     try:
         times = math.fsum(math.exp(i * epsilon) for i in range(size))

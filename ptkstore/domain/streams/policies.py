@@ -15,13 +15,13 @@ from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 
 
 def policy_text(policy: Policy) -> str:
-    """A policy as canonical JSON. A later program may write more fields: compare policies, never their texts."""
+    """Return a policy as canonical JSON. A later program may write more fields: compare policies, never their texts."""
     return canonical_json(policy_json(policy))
 
 
 @lru_cache(maxsize=1_024)
 def policy_in(text: str) -> Policy:
-    """The policy that `policy_text` wrote."""
+    """Return the policy that `policy_text` wrote."""
     return policy_of(json.loads(text))
 
 
@@ -38,7 +38,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
 
 
 def policy_of(content: Mapping[str, Any]) -> Policy:
-    """The policy in a JSON object, which may say other things as well."""
+    """Return the policy in a JSON object, which may say other things as well."""
     return Policy(
         **declared_in(content, POLICY_FIELDS),
         capacity=Loss(*content["capacity"]),

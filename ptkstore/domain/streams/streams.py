@@ -124,7 +124,7 @@ class Schema:
         return max((one.since for one in self.added), default=0)
 
     def with_column(self, column: str, kind: ColumnType, default: object, *, since: int) -> Schema:
-        """The next version. `InvalidRequest` for a name that is taken, or a default that is none of the type."""
+        """Return the next version; `InvalidRequest` for a name that is taken, or a default that is none of the type."""
         if self.type_of(column) is not None:
             raise InvalidRequest(f"the stream has a column {column!r} already; its type and default stay")
         if kind is ColumnType.FLOAT64 and type(default) is int:
@@ -133,11 +133,11 @@ class Schema:
         return Schema((*self.columns, (column, kind)), self.time_column, (*self.added, new))
 
     def as_created(self) -> Schema:
-        """The first version."""
+        """Return the first version."""
         return Schema(tuple(c for c in self.columns if c[0] not in self.defaults), self.time_column)
 
     def type_of(self, column: str) -> ColumnType | None:
-        """The declared type, or None for an unknown column."""
+        """Return the declared type, or None for an unknown column."""
         return dict(self.columns).get(column)
 
 
@@ -297,7 +297,7 @@ POLICY_FIELDS = declared_fields(Policy)
 
 
 def present_origin(now: datetime, window: timedelta) -> datetime:
-    """Where the first window starts unless somebody says otherwise: with the window that holds `now`.
+    """Return where the first window starts unless somebody says otherwise: with the window that holds `now`.
 
     Windows are counted from the start of the UTC day, which is where windows of a day or more start.
     """

@@ -46,20 +46,20 @@ class Window:
 
 
 def index_of(policy: Policy, time: datetime) -> int:
-    """The window that holds `time`; negative before the origin."""
+    """Return the window that holds `time`; negative before the origin."""
     return (time - policy.origin) // policy.window
 
 
 def start_of(policy: Policy, index: int) -> datetime:
-    """The first instant of a window; the window ends where the next one starts."""
+    """Return the first instant of a window; the window ends where the next one starts."""
     return policy.origin + index * policy.window
 
 
 def closable_before(policy: Policy, reached: datetime) -> int:
-    """All windows below this index have ended, allowed lateness included, when event time stands at `reached`."""
+    """Return the index below which windows have ended, lateness included, when event time stands at `reached`."""
     return max(0, index_of(policy, reached - policy.lateness))
 
 
 def expired_before(policy: Policy, reached: datetime) -> int:
-    """All windows below this index have left their retention when event time stands at `reached`."""
+    """Return the index below which windows have left their retention when event time stands at `reached`."""
     return max(0, index_of(policy, reached) - policy.retention_windows)

@@ -6,12 +6,12 @@ from ptkstore.domain.streams.windows import WindowId
 
 
 def draft_id(window: WindowId, name: str) -> str:
-    """The id of a draft of a window."""
+    """Return the id of a draft of a window."""
     return f"{window.stream}.{window.index}.{name}"
 
 
 def window_of(draft: str) -> WindowId | None:
-    """The window of a draft; None if no program gave this id."""
+    """Return the window of a draft; None if no program gave this id."""
     stream, _, rest = draft.partition(".")
     index = rest.partition(".")[0]
     return WindowId(stream, int(index)) if index.isdecimal() else None

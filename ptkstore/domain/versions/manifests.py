@@ -26,7 +26,7 @@ def manifest_of(
     number: int,
     published_at: datetime,
 ) -> str:
-    """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only.
+    """Write the canonical manifest of a version (DESIGN section 4, "Lake"): public values and DP output only.
 
     `previous` is the version whose state went into this one; the draft's facts are made of this state alone.
     """

@@ -32,7 +32,7 @@ class Provenance:
     newest: tuple[str, str] | None = None
 
     def tags(self) -> dict[str, str]:
-        """As the tags of a view tell it; these names are all there, and `unknown` is told as such."""
+        """Say it as tags of a view; these names are all there, and `unknown` is told as such."""
         assured = self.assured.document()
         tags = {
             "dp.epsilon": UNKNOWN_TAG if self.epsilon is None else repr(self.epsilon),
@@ -66,7 +66,7 @@ class Provenance:
         return f"Privacy unit: {unit}. Windows: {windows}."
 
     def described(self, text: str) -> str:
-        """A description that says it, too; what it says already is not said twice."""
+        """Add it to a description; what that says already is not said twice."""
         for sentence in (self.assured.sentence(), self.sentence()):
             if sentence not in text:
                 text = f"{text.rstrip('. ')}. {sentence}"
@@ -74,7 +74,7 @@ class Provenance:
 
 
 def provenance_in(manifest: Mapping[str, Any], ptk_id: str) -> Provenance:
-    """What the manifest of a version tells."""
+    """Return what the manifest of a version tells."""
     guarantee = manifest.get("guarantee", {})
     return Provenance(
         epsilon=guarantee.get("epsilon"),

@@ -97,17 +97,17 @@ PROBE_BYTES = 64 * 1024
 
 
 def version_path(ptk_id: str, number: int) -> str:
-    """Where a version lies below the lake's root."""
+    """Return where a version lies below the lake's root."""
     return f"{PTKS}/{ptk_id}/v{number:08d}"
 
 
 def table_file_name(table: str, sha256: str) -> str:
-    """The name of a table's Parquet file in the lake."""
+    """Return the name of a table's Parquet file in the lake."""
     return f"{table}-{sha256}.parquet"
 
 
 def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
-    """The manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
+    """Write the manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
 
     It takes effect at the event time of the version it replaces, or joins in time would go on answering from that.
     """
@@ -128,17 +128,17 @@ def repeating_manifest(target: Version, newest: Version, published_at: datetime)
 
 
 def repeated_version(content: Mapping[str, Any]) -> int | None:
-    """The version whose state a manifest repeats; None for one that was trained."""
+    """Return the version whose state a manifest repeats; None for one that was trained."""
     return int(content["repeats"]["version"]) if "repeats" in content else None
 
 
 def trained_on(content: Mapping[str, Any]) -> str:
-    """The stream of the newest window in the state."""
+    """Return the stream of the newest window in the state."""
     return str(content["blocks"][-1]["stream"])
 
 
 def window_end_of(content: Mapping[str, Any]) -> datetime:
-    """The end of the newest window in the state."""
+    """Return the end of the newest window in the state."""
     return datetime.fromisoformat(content["newest_contributing_window"]["end"])
 
 
@@ -150,5 +150,5 @@ def event_time_of(content: Mapping[str, Any]) -> datetime:
 
 
 def origin_of(version: Version) -> dict[str, object]:
-    """A version as the manifests of those that came from it name it."""
+    """Name a version as the manifests of those that came from it do."""
     return {"ptk_id": version.ptk_id, "version": version.number, "sha256": version.sha256}
