@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.planning.estimators import event_of
@@ -19,14 +20,12 @@ from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
-from ptkstore.ports.runtime import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class _Opened:
     """A partial whose rows may be read."""
 
-    job: Job
     spec: PtkSpec
     stream: Stream
     spend: Entry
@@ -41,10 +40,9 @@ def collect_partial(
     A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
     keeps the loss: other partials end without opening rows when they are claimed.
     """
-    begin, steps, ticks = spending.begin, spending.steps, spending.commit_retry.ticks
-    keys, raw, clock = opening.keys, opening.raw, ticks.clock
+    steps, keys, raw = spending.steps, opening.keys, opening.raw
     raw.check_writable()
-    opened = _open(job, begin, clock, keys, staging)
+    opened = _open(job, spending, keys, staging)
     if opened is None:
         return
     steps.reached("partial-opened", job.id)
@@ -65,26 +63,26 @@ def collect_partial(
             draft_key=keys.draft_key(draft_id),
         )
         failed = trainer.collect(request, opening.keep_alive)
-        ticks.wait()
+        spending.commit_retry.ticks.wait()
         steps.reached("collected", job.id)
         if failed == TrainFailed(STAGING_FAILED):
             discard((job,), keys, staging)  # part of it may be there
             raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
         if failed is None:
-            if _end(job, begin):
+            if _end(job, spending.begin):
                 steps.reached("partial-ended", job.id)
                 return
         else:
-            _end_training(job, Outcome.FAILED, begin, clock, keys, staging, failed.code)
+            _end_training(job, Outcome.FAILED, spending, keys, staging, failed.code)
     except WindowGone:
-        _end_training(job, Outcome.EXPIRED, begin, clock, keys, staging)
+        _end_training(job, Outcome.EXPIRED, spending, keys, staging)
     except LeaseLost:
         pass  # somebody else collects it now, or nobody needs it any more
     discard((job,), keys, staging)
 
 
-def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging) -> Opened | None:
-    with begin() as uow:
+def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Opened | None:
+    with spending.begin() as uow:
         stream = uow.streams.get(job.stream)
         spec = uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
@@ -99,8 +97,8 @@ def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging
                 if held.state is JobState.READY:
                     uow.jobs.mark_opened(held)
                 uow.commit()
-                return Opened(job, spec, stream, spend, len(partials))
-        _close(uow, training, held, outcome, clock)
+                return _Opened(spec, stream, spend, len(partials))
+        _close(uow, training, held, outcome, spending.now())
         uow.commit()
     discard(_over(partials, job), keys, staging)
     return None
@@ -126,31 +124,25 @@ def _end(job: Job, begin: Begin) -> bool:
 
 
 def _end_training(
-    job: Job,
-    outcome: Outcome,
-    begin: Begin,
-    clock: Clock,
-    keys: KeyStore,
-    staging: Staging,
-    code: str | None = None,
+    job: Job, outcome: Outcome, spending: Spending, keys: KeyStore, staging: Staging, code: str | None = None
 ) -> None:
-    with begin() as uow:
+    with spending.begin() as uow:
         uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
         partials = locked_partials_of(uow, training)
         held = uow.jobs.held(job)
-        _close(uow, training, held, outcome, clock, code)
+        _close(uow, training, held, outcome, spending.now(), code)
         uow.commit()
     discard(_over(partials, job), keys, staging)
 
 
 def _close(
-    uow: UnitOfWork, training: Job, held: Job, outcome: Outcome | None, clock: Clock, code: str | None = None
+    uow: UnitOfWork, training: Job, held: Job, outcome: Outcome | None, now: datetime, code: str | None = None
 ) -> None:
     """End a partial, and its training with `outcome`; which of the partials was the first is not told."""
     if outcome is not None and training.state is not JobState.ENDED:
         uow.jobs.save(training.ended(outcome))
-        uow.notify_owner(Notice.of_run(training, code or outcome.value, clock.now()))
+        uow.notify_owner(Notice.of_run(training, code or outcome.value, now))
     uow.jobs.save(held.ended(Outcome.WITHDRAWN))
 
 
