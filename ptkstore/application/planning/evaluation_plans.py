@@ -74,18 +74,14 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
     A PTK that changed while it was trained may ask for what its last version has not got: that one goes without.
     """
     epsilon = evaluation_epsilon(spec.config)
-    if epsilon is None or not _can_be_evaluated(version.content["config"], epsilon):
+    if epsilon is None:
+        return
+    try:
+        _declared(version.content["config"], epsilon)
+    except PtklibError:
         return
     window = WindowId(stream, version.window_index)
     uow.jobs.add(paid_run(JobKind.EVALUATE, spec.ptk_id, window, now, version=version.number))
-
-
-def _can_be_evaluated(estimator: Mapping[str, Any], epsilon: float) -> bool:
-    try:
-        _declared(estimator, epsilon)
-    except PtklibError:
-        return False
-    return True
 
 
 def _declared(estimator: Mapping[str, Any], epsilon: float) -> Any:

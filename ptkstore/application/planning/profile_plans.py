@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,7 @@ def ask_of(
             max_age=policy.profile_max_age if given["max_age"] is None else given["max_age"],
             drift=None,
         )
-        profiler_of(estimator, ask, ask.epsilons, ask.n_min, ask.confidence).declared_loss()
+        profiler_of(estimator, ask).declared_loss()
         attempt_of(estimator, ask, None, policy)  # raises here, not when a window is planned
         return _watched(estimator, ask, given["drift"], capacity, policy)
     except (PtklibError, TypeError, ValueError, OverflowError) as error:
@@ -143,7 +143,7 @@ def attempt_of(
     if n_min > ask.n_max:
         return None
     confidence = 1 - (1 - ask.confidence) / ask.tries
-    profiler = profiler_of(estimator, ask, epsilons, n_min, confidence)
+    profiler = profiler_of(estimator, replace(ask, epsilons=epsilons, n_min=n_min, confidence=confidence))
     if profiler.population_of_one_round() > ask.population or _too_many(ask, policy):
         return None
     return Attempt(epsilons, n_min, confidence, _price(profiler.declared_loss(), policy))
@@ -181,25 +181,23 @@ def drift_price(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -
     return _price(drift_test_of(estimator, ask, ask.drift).declared_loss(), policy)
 
 
-def profiler_of(
-    estimator: Mapping[str, Any], ask: ProfileAsk, epsilons: Sequence[float], n_min: int, confidence: float
-) -> Profiler:
-    """Return the library's profiler of some points of the grid."""
+def profiler_of(estimator: Mapping[str, Any], ask: ProfileAsk) -> Profiler:
+    """Return the library's profiler for what is asked: all of the grid, or what a window is asked of it."""
     from ptklib.profiling.profiler import Profiler  # loads every family
 
     return Profiler(
         estimator,
         target=ask.target,
-        epsilons=tuple(epsilons),
+        epsilons=ask.epsilons,
         budget=ask.budget,
         n_max=ask.n_max,
-        n_min=n_min,
+        n_min=ask.n_min,
         growth=ask.growth,
         models=ask.models,
         loss_bounds=ask.loss_bounds,
         evaluation=ask.evaluation,
         batch=ask.batch,
-        confidence=confidence,
+        confidence=ask.confidence,
     )
 
 

@@ -122,7 +122,7 @@ def _hindered(spec: PtkSpec, ask: ProfileAsk, policy: Policy) -> str | None:
                 f"{MOST_ROWS:,} that are summed exactly enough: give the set a smaller share"
             )
         case "profile-set-too-small":
-            profiler = profiler_of(spec.estimator, ask, ask.epsilons, ask.n_min, ask.confidence)
+            profiler = profiler_of(spec.estimator, ask)
             return (
                 f"a profile takes {profiler.population_of_one_round()} privacy units at least, and the profile set of "
                 f"a window has {ask.population}: take a larger target, a larger budget for the profile or fewer "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ptkstore.domain.accounting.accountants import Charge
@@ -110,43 +110,30 @@ ChainLine = Entry | PolicyEntry
 
 def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonce: str) -> PolicyEntry:
     """Return the line that follows the one of sequence and digest `last`."""
-    sequence = last[0] + 1
-    return PolicyEntry(
-        stream, sequence, policy_text, _policy_digest(last[1], stream, sequence, policy_text, nonce), nonce
-    )
+    line = PolicyEntry(stream, last[0] + 1, policy_text, "", nonce)
+    return replace(line, digest=chained_digest(last[1], line))
 
 
 def next_entry(
     last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
 ) -> Entry:
     """Return the entry that follows the one of sequence and digest `last`."""
-    sequence = last[0] + 1
-    return Entry(
-        sequence,
-        kind,
-        request,
-        event_text,
-        _digest(last[1], sequence, kind, request, event_text, nonce),
-        nonce,
-    )
+    line = Entry(last[0] + 1, kind, request, event_text, "", nonce)
+    return replace(line, digest=chained_digest(last[1], line))
 
 
-def chained_digest(previous: str, entry: ChainLine) -> str:
-    """SHA-256 over the previous digest and the line's content (its own digest left out)."""
-    if isinstance(entry, PolicyEntry):
-        return _policy_digest(previous, entry.stream, entry.sequence, entry.policy_text, entry.nonce)
-    return _digest(previous, entry.sequence, entry.kind, entry.request, entry.event_text, entry.nonce)
-
-
-def _digest(
-    previous: str, sequence: int, kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
-) -> str:
-    content = [
+def chained_digest(previous: str, line: ChainLine) -> str:
+    """Return the SHA-256 over the previous digest and the line's content (its own digest left out)."""
+    if isinstance(line, PolicyEntry):  # a text that no other line can have: those begin with a bracket
+        content = [previous, line.stream, line.sequence, line.policy_text, line.nonce]
+        return hashlib.sha256(_POLICY_DOMAIN + _AS_TEXT(content).encode()).hexdigest()
+    request = line.request
+    fields = [
         previous,
         request.stream,
-        sequence,
+        line.sequence,
         request.key,
-        kind,
+        line.kind,
         request.ptk_id,
         request.blocks.lo,
         request.blocks.hi,
@@ -155,16 +142,10 @@ def _digest(
         request.loss.delta_atto,
         request.charge.amounts,
         request.charge.delta_atto,
-        event_text,
-        nonce,
+        line.event_text,
+        line.nonce,
     ]
-    return hashlib.sha256(_AS_TEXT(content).encode()).hexdigest()
-
-
-def _policy_digest(previous: str, stream: str, sequence: int, policy_text: str, nonce: str) -> str:
-    """Of a text that no other line can have: those begin with a bracket."""
-    content = _AS_TEXT([previous, stream, sequence, policy_text, nonce])
-    return hashlib.sha256(_POLICY_DOMAIN + content.encode()).hexdigest()
+    return hashlib.sha256(_AS_TEXT(fields).encode()).hexdigest()
 
 
 _POLICY_DOMAIN = b"ptk-ledger-policy/1\n"

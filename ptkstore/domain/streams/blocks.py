@@ -220,22 +220,11 @@ def train_blocks(
         start = turn % (policy.user_shards // opened) * opened
         first = part * policy.user_shards + start
         return BlockRange(first, first + opened)
-    chosen = range(groups_of(policy)) if groups is None else groups
-    first = window.index * stride_of(policy) + part * groups_of(policy)
-    return BlockRange(first + chosen.start, first + chosen.stop)
+    return part_blocks(part, window, policy, range(groups_of(policy)) if groups is None else groups)
 
 
-def profile_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
-    """Return what a profile or a drift test charges: groups of a window's profile part, or all shards of it."""
-    return _whole_part(PROFILE, window, policy, groups)
-
-
-def evaluation_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
-    """Return what an evaluation charges: the groups of a window's test part, or all shards of that part."""
-    return _whole_part(TEST, window, policy, groups)
-
-
-def _whole_part(part: int, window: WindowId, policy: Policy, groups: range) -> BlockRange:
+def part_blocks(part: int, window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    """Return what a run on a whole part charges: these groups of it in a window, or all of its shards."""
     if policy.privacy_unit is PrivacyUnit.USER:
         return BlockRange(part * policy.user_shards, (part + 1) * policy.user_shards)
     first = window.index * stride_of(policy) + part * groups_of(policy)

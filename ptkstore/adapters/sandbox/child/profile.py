@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
 def profile(request: ProfileRequest, raw: RawZone) -> tuple[Point, ...]:
     """Open the profile set and profile the asked epsilons on disjoint samples of it."""
-    ask = request.ask
-    profiler = profiler_of(request.estimator, ask, request.epsilons, request.n_min, request.confidence)
+    asked = replace(
+        request.ask, epsilons=request.epsilons, n_min=request.n_min, confidence=request.confidence
+    )
+    profiler = profiler_of(request.estimator, asked)
     result = profiler.run(_profile_set(request, raw))
     return tuple(_point(epsilon, answer) for epsilon, answer in result.points)
 

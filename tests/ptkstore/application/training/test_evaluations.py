@@ -18,7 +18,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.streams.blocks import TEST, evaluation_blocks, place_of, rows_behind
+from ptkstore.domain.streams.blocks import TEST, part_blocks, place_of, rows_behind
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
@@ -206,7 +206,7 @@ def test_users_are_examples_and_all_shards_of_the_test_part_pay(tmp_path: Path):
     spent = {b.number: b.spent.epsilon_nano for b in world.service.budget(STREAM)}
     policy = world.service.streams()[0].policy
     assert {n: e for n, e in spent.items() if place_of(n, policy).part == TEST} == dict.fromkeys(
-        evaluation_blocks(window, policy, range(1)).numbers(), 2 * TENTH
+        part_blocks(TEST, window, policy, range(1)).numbers(), 2 * TENTH
     )
     world.service.close()
 
@@ -219,7 +219,7 @@ def test_a_ptk_of_some_groups_is_evaluated_on_them_alone(tmp_path: Path):
     world.close(1)
     world.work(*CHAIN, "evaluate")
     (asked,) = world.evaluator.requests
-    blocks = evaluation_blocks(WindowId(STREAM, 0), stream.policy, range(1, 2))
+    blocks = part_blocks(TEST, WindowId(STREAM, 0), stream.policy, range(1, 2))
     assert rows_behind(stream.policy, blocks, stream.policy.rows_per_window).files == (TEST * 3 + 1,)
     assert [url.rpartition("/")[2] for url in asked.part_urls] == [f"{TEST * 3 + 1}.parquet"]
     spent = {b.number: b.spent.epsilon_nano for b in world.service.budget(STREAM)}
