@@ -177,7 +177,13 @@ def job_id(kind: JobKind, *names: object) -> str:
 def cursor(
     kind: JobKind, stream: str, ptk_id: str, now: datetime, *, subscription_id: str | None = None
 ) -> Job:
-    """Return a cursor that has nothing to do yet."""
+    """Return a cursor that has nothing to do yet.
+
+    Parameters
+    ----------
+    subscription_id : str, optional
+        Of a cursor that delivers.
+    """
     return Job(
         job_id(kind, subscription_id or ptk_id),
         kind,
@@ -190,7 +196,13 @@ def cursor(
 
 
 def paid_run(kind: JobKind, ptk_id: str, window: WindowId, now: datetime, *, version: int = 0) -> Job:
-    """Return a PTK's run on a window, due now; an evaluation is named by the version that it reads."""
+    """Return a PTK's run on a window, due now; an evaluation is named by the version that it reads.
+
+    Parameters
+    ----------
+    version : int
+        Whose state an evaluation or a drift test reads.
+    """
     name = job_id(kind, ptk_id, version if kind is JobKind.EVALUATE else window.index)
     return Job(
         name,

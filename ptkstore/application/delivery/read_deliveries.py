@@ -29,7 +29,13 @@ def subscriptions_of(
     limit: int | None = None,
     begin: Read,
 ) -> tuple[DeliveryState, ...]:
-    """List all subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
+    """List all subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many.
+
+    Parameters
+    ----------
+    after : str
+        An id; None as `limit` stands for all that follow.
+    """
     with begin() as uow:
         subscriptions = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)
         names = [one.id for one in subscriptions]

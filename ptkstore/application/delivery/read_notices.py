@@ -24,6 +24,11 @@ def notices_of(
 
     A place in this list counts the notices that its reader may see. The catalog's own numbers would tell how many
     others were left meanwhile.
+
+    Parameters
+    ----------
+    since : datetime, optional
+        Older ones are left out, and not skipped either.
     """
     if skip < 0:
         raise InvalidRequest("a list begins at its first notice")

@@ -26,6 +26,11 @@ def redeliver(
     The dead letter of one version, or all since a time, or all. Repeating the request changes nothing. One that fails
     for as long as a first delivery may is a dead letter again.
 
+    Parameters
+    ----------
+    number : int, optional
+        A version; `since` chooses by when they became dead letters.
+
     Raises
     ------
     UnknownName

@@ -86,6 +86,11 @@ def rotate_secret(
 ) -> str:
     """Make a new signing secret, returned this once; the old one signs too, for `overlap` more.
 
+    Parameters
+    ----------
+    overlap : timedelta
+        At most `LONGEST_OVERLAP`.
+
     Raises
     ------
     InvalidRequest

@@ -31,10 +31,16 @@ def answer_once(
 ) -> tuple[Answer, bool]:
     """Run `act` unless this team asked the same under this key before; returns the answer and whether it is old.
 
-    `requested` is the request as JSON. `act` returns status and content to be stored, so without secrets. Where it
-    ends without an answer, its request is free to be sent again under this key: at once if it failed, ten minutes
-    later if its process died. One that is not `repeatable`, because it makes something new each time, never runs again
-    where it may have been done: the key then answers `OutcomeUnknown` as long as it is kept.
+    Where `act` ends without an answer, its request is free to be sent again under this key: at once if it failed, ten
+    minutes later if its process died. One that is not `repeatable`, because it makes something new each time, never
+    runs again where it may have been done: the key then answers `OutcomeUnknown` as long as it is kept.
+
+    Parameters
+    ----------
+    requested : object
+        The request as JSON.
+    act : callable
+        Returns status and content to be stored, so without secrets.
 
     Raises
     ------

@@ -24,6 +24,11 @@ def issue_token(
 ) -> tuple[Token, str]:
     """Make a token; returns it with its text, which is shown this once and stored nowhere.
 
+    Parameters
+    ----------
+    scopes : iterable of Role
+        The most that it may act in.
+
     Raises
     ------
     InvalidRequest

@@ -37,6 +37,11 @@ def recorded(
     The first line is durable before the block begins: what cannot be recorded is not done. A first line without a
     second tells of an action whose end nobody knows.
 
+    Parameters
+    ----------
+    subject : str
+        As `subject_of` writes it.
+
     Raises
     ------
     OutcomeUnknown
@@ -74,6 +79,11 @@ def record(
     clock: Clock,
 ) -> None:
     """Write one line of the trail.
+
+    Parameters
+    ----------
+    outcome : str
+        `started`, or how it ended.
 
     Raises
     ------

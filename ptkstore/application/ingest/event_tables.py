@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -23,18 +22,6 @@ ARROW: dict[ColumnType, pa.DataType] = {
 }
 WINDOWS_AHEAD = 4_000  # a row further than this beyond the first open window is a mistake in its time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Why rows were refused, with counts; for their producer only (differences.md F6)."""
-
-    counts: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        """All refused rows."""
-        return sum(self.counts.values())
 
 
 def empty_table(schema: Schema) -> pa.Table:
@@ -182,8 +169,18 @@ def refuse(
     *,
     closed_before: int,
     now: datetime,
-) -> tuple[Bools, Refusals]:
-    """Say which rows may enter and why not the others; a row's fate depends on that row and public times alone."""
+) -> tuple[Bools, dict[str, int]]:
+    """Say which rows may enter and why not the others; a row's fate depends on that row and public times alone.
+
+    The counts of reasons are for the producer of the rows only (differences.md F6).
+
+    Parameters
+    ----------
+    table, exact
+        From `conform`; `indices` are from `window_indices`.
+    closed_before : int
+        Windows below it take no rows.
+    """
     stamps = table[schema.time_column]
     latest = pa.scalar(now + policy.future_skew, type=TIME)
     late = pc.fill_null(pc.greater(stamps, latest), False).to_numpy(zero_copy_only=False)
@@ -206,7 +203,7 @@ def refuse(
         if hit.any():
             counts[reason] = int(hit.sum())
         accepted &= ~refused
-    return accepted, Refusals(counts)
+    return accepted, counts
 
 
 def _too_long(table: pa.Table, schema: Schema, policy: Policy) -> Bools:

@@ -51,6 +51,11 @@ def ingest_records(
     about the rows, not even which windows they touch, enters the catalog; the key store notes the windows, so that a
     file that is lost is missed.
 
+    Parameters
+    ----------
+    part : Part, optional
+        Its number, from 1, and how many there are.
+
     Raises
     ------
     SchemaMismatch
@@ -76,7 +81,7 @@ def ingest_records(
     for _ in range(_TRIES):  # a window may close while the rows are written
         with begin() as uow:
             closed_before = uow.streams.progress(stream_name).closed_before
-        accepted, refusals = event_tables.refuse(
+        accepted, refused = event_tables.refuse(
             rows, exact, indices, stream.schema, stream.policy, closed_before=closed_before, now=now
         )
         touched = np.unique(indices[accepted])
@@ -99,7 +104,7 @@ def ingest_records(
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
                 _commit(uow, stream_name, batch_id, part, token, closed_before)
-                return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
+                return IngestReply(batch_id, int(accepted.sum()), refused)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
             # written after its expiry looked: of no use, without a key
             raw.delete_window(WindowId(stream_name, index))

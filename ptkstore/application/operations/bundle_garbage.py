@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ptkstore.domain.jobs import JobKind, JobState
@@ -86,7 +87,9 @@ def remove(paths: Sequence[str], least: float, begin: Read, lake: Lake, bundles:
 
 
 def _remove(sha256: str, teams: set[str], least: float, needs: _Needs, lake: Lake, bundles: Bundles) -> None:
-    content = _content(sha256, bundles)
+    content: bytes | None = None
+    with suppress(UnknownName, CorruptObject):
+        content = bundles.get(sha256)
     if needs.keep(sha256, teams):
         return
     try:
@@ -104,14 +107,6 @@ def _remove(sha256: str, teams: set[str], least: float, needs: _Needs, lake: Lak
         finally:
             if put_back and content is not None:
                 bundles.put(content)
-
-
-def _content(sha256: str, bundles: Bundles) -> bytes | None:
-    """A bundle; None for what is none any more."""
-    try:
-        return bundles.get(sha256)
-    except (UnknownName, CorruptObject):
-        return None
 
 
 class _Needs:

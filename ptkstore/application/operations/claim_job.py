@@ -15,7 +15,13 @@ from ptkstore.ports.runtime import Clock, Steps
 
 
 def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, steps: Steps) -> Job | None:
-    """Take the job if it may be worked on now; None if there is nothing to do. A hint may come late or twice."""
+    """Take the job if it may be worked on now; None if there is nothing to do. A hint may come late or twice.
+
+    Parameters
+    ----------
+    lease : timedelta
+        How long the claim holds.
+    """
     with begin() as uow:
         job = uow.jobs.claim(job_id, clock.now(), lease)
         uow.commit()
@@ -33,6 +39,11 @@ def claim_fairest(
     training mostly waits for its tick. So up to `SMALL_AT_ONCE` small trainings of the library take one slot together,
     as long as they leave as many to each other slot. What is small follows from planned rows and parameters, which are
     public; how long a training takes is private and decides nothing (differences.md F6).
+
+    Parameters
+    ----------
+    small_rows : int
+        The most planned rows of a small training.
     """
     now = clock.now()
     with begin() as uow:

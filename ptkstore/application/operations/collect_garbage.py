@@ -63,7 +63,13 @@ def find_garbage(older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone
 def collect_garbage(
     older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone, bundles: Bundles
 ) -> tuple[Garbage, ...]:
-    """Delete what nobody can reach; what was found, and what stays. Repeatable."""
+    """Delete what nobody can reach; what was found, and what stays. Repeatable.
+
+    Parameters
+    ----------
+    older_than : timedelta
+        At least `LEAST_AGE`.
+    """
     garbage = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
     code = [one.path for one in garbage if one.reason == _CODE]
     if code:

@@ -72,6 +72,11 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
     """Have a version that is just elected evaluated once it is in the lake, if its PTK pays for that.
 
     A PTK that changed while it was trained may ask for what its last version has not got: that one goes without.
+
+    Parameters
+    ----------
+    spec : PtkSpec
+        The PTK as it is by now.
     """
     epsilon = evaluation_epsilon(spec.config)
     if epsilon is None:

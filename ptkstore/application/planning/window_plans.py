@@ -10,15 +10,7 @@ from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import formula_menu, grid_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
-from ptkstore.domain.allocation.model import (
-    Allotment,
-    Choice,
-    Demand,
-    Infeasible,
-    Limits,
-    Reason,
-    WindowPlan,
-)
+from ptkstore.domain.allocation.model import Allotment, Choice, Demand, Infeasible, Limits, Reason, WindowPlan
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.ptks.ptks import PtkSpec, by_formula, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, groups_where, share_of

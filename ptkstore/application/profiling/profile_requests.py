@@ -54,7 +54,13 @@ def notify_owners(
     window: int | None = None,
     run: JobKind = JobKind.PROFILE,
 ) -> None:
-    """Leave word for the owners of all PTKs that share a profile: about the profile, or about a run on a window."""
+    """Leave word for the owners of all PTKs that share a profile: about the profile, or about a run on a window.
+
+    Parameters
+    ----------
+    window, run : optional
+        Given where it is about a run.
+    """
     for spec in specs:
         uow.notify_owner(Notice(now, spec.team, code, ptk_id=spec.ptk_id, window_index=window, run=run))
 

@@ -16,6 +16,11 @@ def add_column(
     Windows that are open now hold it: rows that came before, or that come without it, have the default. Windows that
     have closed stay as they are.
 
+    Parameters
+    ----------
+    default : str, int, float or bool
+        Public; what rows without a value have.
+
     Raises
     ------
     InvalidRequest

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
 from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.runtime import Clock
-from ptkstore.ports.streams import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,9 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
         windows = uow.windows.of(stream_name)
         elected = uow.versions.draft_ids()
     policy = stream.policy
-    reached = _reached(stream, progress, clock)
+    reached = progress.reached
+    if policy.closing is Closing.CLOCK:
+        reached = max(reached, clock.now())
     gone = {window.id for window in windows if window.state is WindowState.EXPIRED}
     alive = [window for window in windows if window.state is not WindowState.EXPIRED]
     allowed = expired_before(policy, reached)
@@ -87,7 +88,10 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
             policy, min(oldest, *(window.index for window in existing & gone), progress.closed_before)
         ),
         allowed_since=start_of(policy, allowed),
-        kept=tuple(ExposedWindow(window, _until(policy, window.id.index)) for window in alive),
+        kept=tuple(
+            ExposedWindow(window, start_of(policy, window.id.index + policy.retention_windows + 1))
+            for window in alive
+        ),
         open_since=start_of(policy, progress.closed_before),
         overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
         remains=tuple(sorted(window.index for window in existing & gone)),
@@ -162,14 +166,3 @@ def windows_text(numbers: Sequence[int]) -> str:
             spans.append([number, number])
     texts = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
     return f"window{'' if len(numbers) == 1 else 's'} {', '.join(texts)}"
-
-
-def _reached(stream: Stream, progress: Progress, clock: Clock) -> datetime:
-    if stream.policy.closing is Closing.OPERATOR:
-        return progress.reached
-    return max(progress.reached, clock.now())
-
-
-def _until(policy: Policy, index: int) -> datetime:
-    """The event time at which a window has left its retention."""
-    return start_of(policy, index + policy.retention_windows + 1)

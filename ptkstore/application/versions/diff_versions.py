@@ -67,6 +67,11 @@ class VersionDiff:
 def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake) -> VersionDiff:
     """Compare two versions as the lake holds them, verified; all of it is public.
 
+    Parameters
+    ----------
+    one, other : int
+        The older and the newer number.
+
     Raises
     ------
     CorruptObject

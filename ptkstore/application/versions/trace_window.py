@@ -46,6 +46,11 @@ def trace_window(
     under way or is not in the lake yet is not told. A restored catalog answers for windows that it has yet to close
     again, from the versions that it took over from the lake.
 
+    Parameters
+    ----------
+    after : tuple of str and int, optional
+        A PTK and a number: the last one that was read.
+
     Raises
     ------
     UnknownName

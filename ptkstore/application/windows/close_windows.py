@@ -47,6 +47,13 @@ def close_windows(
     ended a call, the next call goes on. What expires is decided in the first: what is refused has changed nothing,
     and from then on no run begins that the next ones would end.
 
+    Parameters
+    ----------
+    until : datetime, optional
+        An event time.
+    at_most : int, optional
+        Windows that one call closes.
+
     Raises
     ------
     InvalidRequest
@@ -110,7 +117,8 @@ def _step(
     wanted = {window.index for window in closed if any(spec.wants(window.index) for spec in specs)}
     if stream.policy.closing is Closing.OPERATOR:  # who may register PTKs between closing and working
         wanted = {window.index for window in closed}
-    busy = wanted | uow.jobs.prepared(stream.name, *_span(expiring))
+    first, end = (expiring[0].index, expiring[-1].index + 1) if expiring else (0, 0)
+    busy = wanted | uow.jobs.prepared(stream.name, first, end)
     uow.jobs.add(
         *(job_of_window(JobKind.PREPARE, window, now) for window in closed if window.index in wanted),
         *(_expiry(stream.name, some, now) for some in _together(expiring, busy)),
@@ -131,10 +139,6 @@ def _add_blocks(uow: UnitOfWork, stream: Stream, windows: range, state: BlockSta
     if numbers:
         lines = policy.sharing.lines(policy.capacity)
         uow.ledger.add_blocks(stream.name, numbers, policy.capacity, policy.accountant, lines, state)
-
-
-def _span(windows: list[WindowId]) -> tuple[int, int]:
-    return (windows[0].index, windows[-1].index + 1) if windows else (0, 0)
 
 
 def _together(windows: list[WindowId], alone: Set[int]) -> list[range]:

@@ -37,6 +37,13 @@ def prepare_window(
     Where the process fails though the raw zone takes what is written, the failure counts: too many rows, a file that is
     damaged or gone, a key that is lost. After so many of them the job ends as failed, and owners are told. A machine
     that starts no process only puts the job off.
+
+    Parameters
+    ----------
+    job : Job
+        As it was claimed.
+    keep_alive : callable
+        Raises once somebody else has the job.
     """
     window = job.window
     with begin() as uow:

@@ -110,7 +110,13 @@ def program_of(
     delta_capacity: int,
     partitions: int,
 ) -> Program:
-    """Return the program for menus of (cost, rows), rows increasing and costs decreasing, none above the capacity."""
+    """Return the program for menus of (cost, rows), rows increasing and costs decreasing, none above the capacity.
+
+    Parameters
+    ----------
+    deltas, pins : sequence of int
+        For each PTK, as `Program` has them.
+    """
     longest = max((len(menu) for menu in menus), default=1)
     padded = [[*menu, *[menu[-1]] * (longest - len(menu))] for menu in menus]
     pairs = np.array(padded, dtype=np.int64).reshape(len(menus), longest, 2)

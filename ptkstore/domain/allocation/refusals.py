@@ -78,7 +78,15 @@ def infeasible(
     *,
     proven: bool = True,
 ) -> Infeasible:
-    """Return the refusal, with what the cheapest choices would need."""
+    """Return the refusal, with what the cheapest choices would need.
+
+    Parameters
+    ----------
+    ptk_ids : tuple of str
+        Those that would not even fit alone.
+    rows_needed : int or None
+        A number that no plan goes below.
+    """
     cheapest = (min(menu, key=lambda c: (c.cost, c.loss.delta_atto)) for menu in menus)
     return Infeasible(
         sum((choice.loss for choice in cheapest), NO_LOSS),

@@ -117,7 +117,13 @@ def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonc
 def next_entry(
     last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
 ) -> Entry:
-    """Return the entry that follows the one of sequence and digest `last`."""
+    """Return the entry that follows the one of sequence and digest `last`.
+
+    Parameters
+    ----------
+    nonce : str
+        Random: the same steps have another digest each time.
+    """
     line = Entry(last[0] + 1, kind, request, event_text, "", nonce)
     return replace(line, digest=chained_digest(last[1], line))
 

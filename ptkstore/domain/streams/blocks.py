@@ -209,8 +209,12 @@ def train_blocks(
 ) -> BlockRange:
     """Return what a training on a train partition charges: its groups or, for the unit user, the shards it opens.
 
-    `n_rows` is the expected number of rows that it asks for, all of them by default. Trainings that open fewer shards
-    than there are take turns: the `turn`-th one starts where the one before ended.
+    Parameters
+    ----------
+    n_rows : int, optional
+        The expected number of rows it asks for; all of them by default.
+    turn : int
+        Trainings that open fewer shards than there are take turns: each starts where the one before ended.
     """
     part = FIRST_TRAIN + partition
     if not FIRST_TRAIN <= part < parts_of(policy):

@@ -71,7 +71,13 @@ def all_lines(policy: Policy) -> Loss:
 def contexts_sentence(
     names: Iterable[str], most: str, spent: str, reason: str | None, *, rests_on: str = CONTEXTS
 ) -> str:
-    """Say what separate budgets rest on, with the loss of all contexts: at most, and on the worst block so far."""
+    """Say what separate budgets rest on, with the loss of all contexts: at most, and on the worst block so far.
+
+    Parameters
+    ----------
+    most, spent : str
+        Losses as text.
+    """
     return (
         f"Contexts {', '.join(names)}: {rests_on}, to {most} at most and {spent} until now on the worst block. The "
         f"policy's reason: {reason}"

@@ -28,7 +28,12 @@ def manifest_of(
 ) -> str:
     """Write the canonical manifest of a version (DESIGN section 4, "Lake"): public values and DP output only.
 
-    `previous` is the version whose state went into this one; the draft's facts are made of this state alone.
+    The draft's facts are made of the state of this version alone.
+
+    Parameters
+    ----------
+    previous : Version or None
+        The version whose state went into this one.
     """
     policy, blocks, loss = stream.policy, spend.blocks, spend.loss
     span = {
