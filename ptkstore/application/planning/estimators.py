@@ -39,11 +39,6 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
 
     The estimator has a known family, known parameters, a stated loss, and columns that the stream has.
 
-    Parameters
-    ----------
-    every : int
-        In windows.
-
     Raises
     ------
     InvalidRequest
