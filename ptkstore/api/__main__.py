@@ -16,7 +16,7 @@ from ptkstore.wiring import Service
 
 
 def nothing(app: FastAPI) -> None:
-    """The API alone."""
+    """Serve the API alone."""
 
 
 def main(beside: Callable[[FastAPI], None] = nothing, module: str = "ptkstore.api") -> None:

@@ -124,7 +124,7 @@ def faults(module: Module) -> list[str]:
         if not command and words(first) <= words(name.rpartition(".")[2]):
             found.append(f"{name}: the first line only repeats the name")
         speaks = not within(module, NOT_YET)
-        if speaks and acts(node) and not is_imperative(first):
+        if speaks and acts(node) and not is_imperative(first) and not (command and within(module, OWN_HELP)):
             found.append(f"{name}: the first line does not begin with an imperative")
         if (known := parameters(node)) is not None:
             unknown = [p for p in documented_parameters(text) if p not in known]

@@ -30,7 +30,15 @@ class SqlNotices(CatalogPart):
         limit: int | None = None,
         newest: bool = False,
     ) -> Sequence[Notice]:
-        """Read the words left for a team or for all, in order of arrival, or the newest first."""
+        """Read the words left for a team or for all.
+
+        Parameters
+        ----------
+        team, since
+            Only those for this team, and only those since then.
+        skip, limit, newest
+            A page of them, in order of arrival or the newest first.
+        """
         number = t.notices.c.number
         query = _of(team).order_by(number.desc() if newest else number).offset(skip).limit(limit)
         if since is not None:

@@ -33,7 +33,7 @@ _OPENABLE = (WindowState.CLOSED, WindowState.PREPARED)
 
 
 class SqlStreams(CatalogPart):
-    """Streams, their progress and their batches."""
+    """The `Streams` of the catalog, their progress and their batches."""
 
     def add(self, stream: Stream) -> bool:
         """Create a stream, True if it is new; equal content changes nothing."""
@@ -83,7 +83,6 @@ class SqlStreams(CatalogPart):
         self._connection.execute(change.values(fields_of(progress)))
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
-        """Commit a batch, or a part of one."""
         values = {"stream": name, "batch_id": batch_id, "part": part[0], "parts": part[1]}
         self._connection.execute(insert(t.batches).values(**values, token=token, closed_before=closed_before))
 

@@ -54,7 +54,7 @@ class Parts:
         self._asking = "catalog", float("inf")
 
     def states(self) -> tuple[dict[str, str], dict[str, str]]:
-        """`ok`, `failing`, `unused`, `silent` or `lost` by part; and a code of each that is failing."""
+        """Return `ok`, `failing`, `unused`, `silent` or `lost` by part; and a code of each that is failing."""
         if not self._lock.acquire(timeout=0.0 if self._known[0] else SLOW_SECONDS):
             return self._meanwhile()
         try:

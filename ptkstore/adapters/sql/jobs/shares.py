@@ -17,7 +17,7 @@ _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, an
 
 
 class SqlShares(CatalogPart):
-    """The order in which due jobs are taken, and whose turn it was last.
+    """The order in which due jobs are taken, and whose turn it was last, as `JobsView` describes it.
 
     A job's place is the number of slots that its share would hold with it. So a share that holds none comes before one
     that holds some, whatever either has waiting. Of shares with equal places that one comes first whose last turn was
@@ -33,7 +33,6 @@ class SqlShares(CatalogPart):
         slots: int | None = None,
         small: int | None = None,
     ) -> tuple[str, ...]:
-        """Name the jobs that could be claimed now, fairest first, as the port describes."""
         bounds = {"most": limit}
         if small is None:
             room = slots is None or self._room(now, slots)

@@ -56,7 +56,7 @@ _HISTORIES = (
 
 
 class SqlLedger(CatalogPart):
-    """The ledger's tables; the caller holds the stream's lock when it writes."""
+    """The tables of a `Ledger`; the caller holds the stream's lock when it writes."""
 
     def __init__(self, connection: Connection, projections: Projections) -> None:
         super().__init__(connection)
@@ -77,7 +77,6 @@ class SqlLedger(CatalogPart):
         lines: Mapping[str, Loss] | None = None,
         state: BlockState = BlockState.ACTIVE,
     ) -> None:
-        """Create blocks, `LateWriter` if there is one; without `lines` all of the capacity is on the common line."""
         self._change(stream)
         content = {
             "capacity_epsilon_nano": capacity.epsilon_nano,
