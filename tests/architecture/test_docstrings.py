@@ -18,15 +18,25 @@ MANY = 5
 
 OWN_HELP = ("ptkstore.cli", "ptkstore.api.routes")
 
-NOT_YET: tuple[str, ...] = (
-    "ptkstore.adapters.sql",
-    "ptkstore.api",
-    "ptkstore.application",
-    "ptkstore.domain",
-    "ptkstore.sdk",
-    "ptkstore.wire",
+NOT_YET: frozenset[str] = frozenset(
+    {
+        "ptkstore.api",
+        "ptkstore.api.rows",
+        "ptkstore.application.delivery",
+        "ptkstore.application.identity",
+        "ptkstore.application.ledger",
+        "ptkstore.application.operations",
+        "ptkstore.application.paid_runs",
+        "ptkstore.application.profiling",
+        "ptkstore.application.ptks",
+        "ptkstore.application.training",
+        "ptkstore.application.versions",
+        "ptkstore.application.windows",
+        "ptkstore.domain",
+        "ptkstore.sdk.remote",
+    }
 )
-"""Packages whose functions do not all begin with an imperative sentence."""
+"""Packages whose functions do not all begin with an imperative, or lack sections; not those below them."""
 
 NO_VERBS = (
     "a all an blocks every how ids its like names no nobody none nothing one rows seconds the those what when where "
@@ -123,7 +133,7 @@ def faults(module: Module) -> list[str]:
         command = not isinstance(node, ast.Module) and decorators(node)  # its docstring is its help text
         if not command and words(first) <= words(name.rpartition(".")[2]):
             found.append(f"{name}: the first line only repeats the name")
-        speaks = not within(module, NOT_YET)
+        speaks = package_of(module) not in NOT_YET
         if speaks and acts(node) and not is_imperative(first) and not (command and within(module, OWN_HELP)):
             found.append(f"{name}: the first line does not begin with an imperative")
         if (known := parameters(node)) is not None:
@@ -136,6 +146,10 @@ def faults(module: Module) -> list[str]:
             if describes and len(known) >= MANY and not described:
                 found.append(f"{name}: has {len(known)} parameters and no section Parameters")
     return found
+
+
+def package_of(module: Module) -> str:
+    return ".".join(module.path.parent.parts)
 
 
 def within(module: Module, packages: tuple[str, ...]) -> bool:
