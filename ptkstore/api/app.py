@@ -114,17 +114,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)
         schemas = document["components"]["schemas"]
-        schemas[Problem.__name__] = _inlined(
-            Problem.model_json_schema(ref_template="#/components/schemas/{model}"), schemas
-        )
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= problem.pop("$defs", {})
+        schemas[Problem.__name__] = problem
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
     return app.openapi_schema or {}
-
-
-def _inlined(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    schemas.update(schema.pop("$defs", {}))
-    return schema
 
 
 def _names(value: Any) -> Iterator[str]:

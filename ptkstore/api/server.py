@@ -84,7 +84,15 @@ def serve(
     key: Path | None = None,
     beside: Callable[[FastAPI], None],
 ) -> None:
-    """Serve on sockets that listen until a signal comes; `beside` may mount more on the application."""
+    """Serve until a signal comes.
+
+    Parameters
+    ----------
+    sockets : sequence of socket
+        They listen already.
+    beside : callable
+        May mount more on the application.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     application.load()
     app = create_app(service)

@@ -89,7 +89,7 @@ class Resource:
         if method != "GET":
             statuses = sorted({*statuses, 408, 409, 413, 415, 504})
         responses = {**refusals(*statuses), **more.pop("responses", {})}
-        roles = ", ".join(role for role in action.rule.roles)
+        roles = ", ".join(sorted(action.rule.roles))
 
         def declare(endpoint: _Endpoint) -> _Endpoint:
             doc = (endpoint.__doc__ or "").strip()
@@ -104,7 +104,7 @@ class Resource:
                 status_code=status,
                 operation_id=endpoint.__name__,
                 summary=doc.partition("\n")[0].rstrip("."),
-                description=f"{doc}\n\nRoles: {_ordered(roles)}.",
+                description=f"{doc}\n\nRoles: {roles}.",
                 responses=responses,
                 dependencies=[*first, Depends(_SHOWN)],
                 **more,
@@ -176,7 +176,3 @@ def rules_of(route: APIRoute) -> list[AccessRule]:
     rules = [one.call for one in route.dependant.dependencies if isinstance(one.call, AccessRule)]
     inside = getattr(route.endpoint, "rule", None)
     return [*rules, inside] if isinstance(inside, AccessRule) else rules
-
-
-def _ordered(roles: str) -> str:
-    return ", ".join(sorted(roles.split(", ")))

@@ -37,8 +37,12 @@ def table_in(
     """Read the rows of a body, in the columns of a stream, none of them as a dictionary.
 
     What is small as sent and large as read is refused before it is read: nested columns, compressed Arrow, pages of
-    Parquet by their own headers, and Parquet columns of few long values in many rows. `hold` is asked before anything
-    is decoded, and again before a dictionary is written out.
+    Parquet by their own headers, and Parquet columns of few long values in many rows.
+
+    Parameters
+    ----------
+    hold : callable
+        Is asked before anything is decoded, and again before a dictionary is written out.
 
     Raises
     ------
@@ -56,18 +60,14 @@ def table_in(
         PARQUET: _parquet,
         NDJSON: _ndjson,
     }
-    reader = readers.get(media_type.partition(";")[0].strip().lower())
+    kind = media_type.partition(";")[0].strip().lower()
+    reader = readers.get(kind)
     if reader is None:
         raise UnknownFormat(f"rows come as one of {', '.join(readers)}")
     try:
         return reader(body, schema, limits, hold)
     except _BROKEN:  # their texts hold values
-        raise InvalidRequest(f"the body cannot be read as {media_type_of(reader)}") from None
-
-
-def media_type_of(reader: Callable[..., pa.Table]) -> str:
-    """Return the media type that a reader reads."""
-    return {_arrow: ARROW_STREAM, _parquet: PARQUET, _ndjson: NDJSON}[reader]
+        raise InvalidRequest(f"the body cannot be read as {kind}") from None
 
 
 def _arrow(body: bytes, schema: Schema, limits: Limits, hold: Hold) -> pa.Table:

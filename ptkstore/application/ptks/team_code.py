@@ -61,7 +61,12 @@ class Registering:
 def put_bundle(
     content: bytes, sha256: str | None = None, *, team: str, quota: Quota, bundles: Bundles
 ) -> str:
-    """Take a bundle after a look at every byte of it; its name. Repeating changes nothing.
+    """Take a bundle after a look at every byte of it; return its name. Repeating changes nothing.
+
+    Parameters
+    ----------
+    sha256 : str, optional
+        The name that its sender expects.
 
     Raises
     ------
@@ -122,8 +127,14 @@ def examine_team_code(
 ) -> Examined:
     """Have team code describe itself and be checked on synthetic rows, apart; no row is read, nothing is spent.
 
-    What it says of itself is held against what `estimator` declares: that is one more finding. Teams take turns, one
-    examination of each; the empty name is whoever works on this machine.
+    What it says of itself is held against what `estimator` declares: that is one more finding.
+
+    Parameters
+    ----------
+    runs : int
+        Trainings of each audit; 0 leaves the audits out.
+    team : str
+        Teams take turns, one examination of each; the empty name is whoever works on this machine.
     """
     try:
         declared = estimator_from_spec(estimator)

@@ -61,12 +61,8 @@ class Transport:
 
         Parameters
         ----------
-        method, path : str
-        part : callable
-        json : optional
-            The body.
-        repeatable : bool
-            Whether doing it twice is harmless.
+        json, repeatable
+            As in `send`.
         """
         return read(self.send(method, path, json=json, repeatable=repeatable), part)
 
@@ -115,7 +111,14 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         repeatable: bool,
     ) -> httpx.Response:
-        """Send a request, again and again with growing waits if it is `repeatable`.
+        """Send a request, again and again with growing waits if doing it twice is harmless.
+
+        Parameters
+        ----------
+        json, content : optional
+            The body, as a document or as bytes.
+        repeatable : bool
+            Whether doing it twice is harmless.
 
         Raises
         ------
