@@ -20,20 +20,16 @@ OWN_HELP = ("ptkstore.cli", "ptkstore.api.routes")
 
 NOT_YET: frozenset[str] = frozenset(
     {
-        "ptkstore.api",
-        "ptkstore.api.rows",
         "ptkstore.application.delivery",
         "ptkstore.application.identity",
         "ptkstore.application.ledger",
         "ptkstore.application.operations",
         "ptkstore.application.paid_runs",
         "ptkstore.application.profiling",
-        "ptkstore.application.ptks",
         "ptkstore.application.training",
         "ptkstore.application.versions",
         "ptkstore.application.windows",
         "ptkstore.domain",
-        "ptkstore.sdk.remote",
     }
 )
 """Packages whose functions do not all begin with an imperative, or lack sections; not those below them."""
