@@ -172,7 +172,7 @@ class PositiveNumber(Declared):
             raise InvalidRequest(f"the {self.name} must be a positive, finite number")
 
     def to_report(self, value: Any) -> str:
-        """An exact text."""
+        """Write the number as text, exactly."""
         return str(value)
 
 
