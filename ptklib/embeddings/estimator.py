@@ -1,5 +1,6 @@
 """The estimator of user embeddings: Poisson factors of items, and of whoever brings own rows."""
 
+from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
@@ -37,6 +38,7 @@ FACTOR_MIN, FACTOR_MAX = 1e-150, 1e150
 """Item factors that can be released: with the weights above, users' factors and their squares stay finite too."""
 
 
+@dataclass(eq=False, repr=False)
 class UserEmbeddings(Declared):
     """Release factors of items by hierarchical Poisson factorization; users get vectors from their own rows.
 

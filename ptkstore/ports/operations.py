@@ -40,7 +40,7 @@ class Numbers:
 
 
 class OperationsView(Protocol):
-    """Signs of life and numbers, for reading."""
+    """Heartbeats and numbers, for reading."""
 
     def last_seen(self, since: datetime) -> Mapping[str, tuple[int, datetime]]:
         """Count the processes seen since then and tell the last time that any was, by role."""
@@ -50,7 +50,7 @@ class OperationsView(Protocol):
 
 
 class Operations(OperationsView, Protocol):
-    """Signs of life, and numbers."""
+    """Heartbeats, and numbers."""
 
     def saw(self, role: str, instance: str, now: datetime) -> None:
         """Note that a process of this role lives."""

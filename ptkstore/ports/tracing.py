@@ -30,7 +30,7 @@ def carrying(traceparent: str | None) -> Iterator[None]:
 
 @dataclass(slots=True)
 class RequestSeen:
-    """What is told of a request: ids, its route's template, and how it was answered, filled in on the way.
+    """What is told of a request: ids, its route's template, never its path, and how it was answered.
 
     `timed` is False where the time that it takes tells of rows.
     """

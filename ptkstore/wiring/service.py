@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ptkstore import application
 from ptkstore.domain.audit import DONE
 from ptkstore.domain.identity import Action
-from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
+from ptkstore.domain.jobs import RUNS, SMALL_AT_ONCE, Job, JobKind
 from ptkstore.domain.streams.streams import ColumnType, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.near_names import Names
 
 
-_APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT)
+_APART = (JobKind.PREPARE, *RUNS)
 """Jobs that mostly wait: rows are read in a process of their own."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from tests.architecture.source import REPOSITORY
@@ -14,6 +15,7 @@ VERBS = {
     "profile", "read", "recommend", "record", "recover", "redeliver", "register", "revoke", "rollback", "rotate",
     "subscribe", "trace", "train", "upgrade",
 }  # fmt: skip
+_DOTTED = re.compile(r"(?:ptkstore\.)?application\.(\w+\.\w+)")
 RULES = {"profile_plans", "profile_requests", "profile_runs"}
 """Modules that begin with a word which is a verb elsewhere."""
 
@@ -29,6 +31,8 @@ def imported_by(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ptkstore.application"):
             parts = str(node.module).split(".")[2:]
             found.update(".".join([*parts, name.name][:2]) for name in node.names)
+        if isinstance(node, ast.Attribute) and (dotted := _DOTTED.match(ast.unparse(node))):
+            found.add(dotted[1])
     return found
 
 

@@ -59,7 +59,7 @@ def all_points(kinds: Sequence[str] = KINDS) -> tuple[Point, ...]:
 def points_of(run: type[PaidRun[Any]]) -> frozenset[Point]:
     """The steps of a kind of paid run: those that all have, and its own two."""
     kinds = KINDS_OF_MODULE[run.__module__.rpartition(".")[2]]
-    own = {"self._run.ran": run.ran, "self._run.kept": run.kept}
+    own = {"self._run.ran_step": run.ran_step, "self._run.kept_step": run.kept_step}
     steps = [own.get(ast.unparse(step)) or ast.literal_eval(step) for step in _steps_in("paid_run")]
     return frozenset(Point(kind, step) for step in steps for kind in kinds)
 
@@ -97,5 +97,5 @@ def paid_runs(base: type[PaidRun[Any]] = PaidRun) -> Iterator[type[PaidRun[Any]]
     """The kinds of paid runs: what has steps of its own."""
     for run in base.__subclasses__():
         yield from paid_runs(run)
-        if hasattr(run, "ran"):
+        if hasattr(run, "ran_step"):
             yield run

@@ -20,5 +20,5 @@ KILLED = {
 @pytest.mark.parametrize("run", list(paid_runs()), ids=lambda run: run.__name__)
 def test_a_worker_is_killed_at_every_step_of_every_kind_of_paid_run(run: type[PaidRun[Any]]) -> None:
     points = points_of(run)
-    assert {point.step for point in points} == {"spent", "opened", run.ran, run.kept}
+    assert {point.step for point in points} == {"spent", "opened", run.ran_step, run.kept_step}
     assert points <= KILLED

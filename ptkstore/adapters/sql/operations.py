@@ -1,4 +1,4 @@
-"""Signs of life and operators' numbers in SQL: a fixed number of queries, however many subscribers there are."""
+"""Heartbeats and operators' numbers in SQL: a fixed number of queries, however many subscribers there are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = {JobKind.PLACE: "lake", JobKind.FLIP: "online"}
 
 
 class SqlOperations(CatalogPart):
-    """Signs of life, and numbers of jobs, deliveries and versions."""
+    """Heartbeats, and numbers of jobs, deliveries and versions."""
 
     def saw(self, role: str, instance: str, now: datetime) -> None:
         """Note that a process of this role lives; those that did long ago are forgotten."""

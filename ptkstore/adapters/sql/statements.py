@@ -39,7 +39,7 @@ def row_of(table: Table, record: object, **other: Any) -> dict[str, Any]:
     """Return the row of a record whose fields are named as columns; `other` are columns that differ from its fields."""
     counted = table.autoincrement_column
     names = (column.name for column in table.columns if column is not counted)
-    return {**{name: getattr(record, name) for name in names if hasattr(record, name)}, **other}
+    return {name: other[name] if name in other else getattr(record, name) for name in names}
 
 
 def given(table: Table, **values: object) -> list[ColumnElement[bool]]:

@@ -90,19 +90,19 @@ class Spent:
 class PaidRun(ABC, Generic[R]):
     """What is a kind of paid run's own; the rest is `pay_and_run`.
 
-    `price`, `is_paid`, `keep` and what they call are steps of a transaction that others commit, and may be taken
+    `price`, `note_spend`, `keep` and what they call are steps of a transaction that others commit, and may be taken
     again when nobody heard whether it was.
 
     Attributes
     ----------
-    ran, kept : str
+    ran_step, kept_step : str
         The steps at which it has ended, on a tick, and at which its result is kept.
     locks_stream : bool
         Whether it writes what other PTKs of the stream share.
     """
 
-    ran: ClassVar[str]
-    kept: ClassVar[str]
+    ran_step: ClassVar[str]
+    kept_step: ClassVar[str]
     locks_stream: ClassVar[bool] = False
 
     def __init__(self, job: Job) -> None:
@@ -124,7 +124,7 @@ class PaidRun(ABC, Generic[R]):
         """Return how many rows are planned."""
         return policy.rows_per_window
 
-    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
+    def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Take note of the spend, in its transaction; whether the run opens its rows now."""
         return True
 
@@ -132,7 +132,7 @@ class PaidRun(ABC, Generic[R]):
         """Tell whether a transaction that nobody answered has kept this very result."""
         return False
 
-    def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
+    def note_failure(self, uow: UnitOfWork, code: str, at: datetime) -> None:
         """Take note of a run that opened rows and tells nothing else."""
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
@@ -180,10 +180,10 @@ class _Walk(Generic[R]):
             self._end(Ended(Outcome.EXPIRED))
             return False
         leaves_at = commit_retry.ticks.wait()
-        steps.reached(self._run.ran, job.id)
+        steps.reached(self._run.ran_step, job.id)
         kept = commit_retry.outlast(lambda tick: self._keep(paid, result, tick), leaves_at)
         if kept:
-            steps.reached(self._run.kept, job.id)
+            steps.reached(self._run.kept_step, job.id)
         return kept
 
     def _spend(self, uow: UnitOfWork) -> Spent | None:
@@ -192,14 +192,14 @@ class _Walk(Generic[R]):
         held = uow.jobs.held(self._job)
         if held.lease_until is None:  # this very claim gave it back, and nobody heard
             return None
-        priced = self._priced(uow, stream, spec, held)
+        priced = self._price_and_spend(uow, stream, spec, held)
         if isinstance(priced, Ended):
             release_unopened(uow, held.reservation)
             self._finish(uow, held, priced)
             return None
         return priced
 
-    def _priced(
+    def _price_and_spend(
         self, uow: UnitOfWork, stream: Stream, spec: PtkSpec | None, held: Job
     ) -> Spent | Ended | None:
         # What this very claim spent without an answer opened no row: it has yet to begin.
@@ -219,7 +219,7 @@ class _Walk(Generic[R]):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spent = spend(uow, reservation, price.event, stream.policy)
         uow.jobs.mark_opened(held)
-        return Spent(stream, spec, spent) if self._run.is_paid(uow, claimed, spent) else None
+        return Spent(stream, spec, spent) if self._run.note_spend(uow, claimed, spent) else None
 
     def _persist(
         self,
@@ -262,7 +262,7 @@ class _Walk(Generic[R]):
             if isinstance(result, TrainFailed):
                 ended = Ended(Outcome.FAILED, result.code)
                 self._finish(uow, held, ended)
-                run.has_failed(uow, result.code, at)
+                run.note_failure(uow, result.code, at)
             else:
                 ended = Ended(run.keep(uow, spent, spec, result, at))
                 self._finish(uow, held, ended)

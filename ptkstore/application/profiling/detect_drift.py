@@ -33,7 +33,7 @@ def detect_drift(
 
 
 class _Testing(ProfileSetRun[bool]):
-    ran, kept = "tested", "verdict-kept"
+    ran_step, kept_step = "tested", "verdict-kept"
 
     def __init__(self, job: Job, profiler: SampleProfiler, state: Mapping[str, bytes]) -> None:
         super().__init__(job, profiler)

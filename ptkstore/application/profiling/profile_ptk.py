@@ -23,7 +23,7 @@ def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: Sam
 
 
 class _Profiling(ProfileSetRun[tuple[Point, ...]]):
-    ran, kept = "profiled", "answers-kept"
+    ran_step, kept_step = "profiled", "answers-kept"
     _attempt: Attempt
 
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:

@@ -53,14 +53,14 @@ class ProfileSetRun(PaidRun[R]):
             return Ended(Outcome.WITHDRAWN)
         return price
 
-    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
+    def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Note in the record what was paid."""
         paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks, spent.loss)
         self.record = self.record.charged(paid)
         uow.profiles.save(self.record)
         return True
 
-    def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
+    def note_failure(self, uow: UnitOfWork, code: str, at: datetime) -> None:
         """Keep the code in the record; the loss stays spent."""
         record = replace(self.record, code=code)
         gives_up = not record.settled and record.tries >= self.ask.tries

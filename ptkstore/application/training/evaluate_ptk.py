@@ -43,7 +43,7 @@ def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, 
 
 
 class _Evaluating(PaidRun[RiskMass]):
-    ran, kept = "evaluated", "estimate-kept"
+    ran_step, kept_step = "evaluated", "estimate-kept"
 
     def __init__(self, job: Job, version: Version, state: Mapping[str, bytes], evaluator: Evaluator) -> None:
         super().__init__(job)

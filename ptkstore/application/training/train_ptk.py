@@ -116,7 +116,7 @@ class _Basis:
 
 
 class _Training(PaidRun[Draft]):
-    ran, kept = "trained", "elected"
+    ran_step, kept_step = "trained", "elected"
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class _Training(PaidRun[Draft]):
             return Ended(Outcome.FAILED)  # another trainer than the one paid for
         return price_of(event, claimed.stream.policy.accountant, loss)
 
-    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
+    def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         n = n_partials(claimed.job.n_rows, self._rows_per_partial) if condenses(claimed.spec.estimator) else 1
         self.is_split = n > 1
         if self.is_split:

@@ -19,7 +19,7 @@ from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
 from ptkstore.cli.output import said
 from ptkstore.cli.service.machine import running
-from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.jobs import JobKind, JobState, job_id
 from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
 from ptkstore.sdk import load_repository
 from ptkstore.sdk.store import HomeStore
@@ -182,10 +182,10 @@ def _sent(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str
     policy, work = store.service.stream(STREAM).policy, store.service.work_on_stream(STREAM)
     window = (start - policy.origin) // policy.window
     for ptk_id in ptk_ids:
-        training = work.jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
+        training = work.jobs.get(job_id(JobKind.TRAIN, ptk_id, window))
         if training is None or training.state is not JobState.ENDED:
             return False
-        notified = work.jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position
+        notified = work.jobs[job_id(JobKind.NOTIFY, subscriptions[ptk_id])].position
         if notified < work.elected.get(ptk_id, 0):
             return False
     return True

@@ -135,8 +135,9 @@ def list_tokens(store: Store, team: TeamOption = None) -> Rows:
 @in_home
 def add_grant(store: HomeStore, team: TeamOrAll, stream: Stream, role: Role) -> Done:
     """Give a team a role on a stream; the team that owns a stream has all of them."""
+    grant = Grant(team, stream, role)  # refused before it is an action that the trail has
     with _acting(store, Action.GRANT_ADD, "grant", f"{team}/{stream}/{role.value}") as identity:
-        identity.grant(Grant(team, stream, role))
+        identity.grant(grant)
     return Done(_grant(team, stream, role), f"team {team} has the role {role.value} on {stream}")
 
 
@@ -144,8 +145,9 @@ def add_grant(store: HomeStore, team: TeamOrAll, stream: Stream, role: Role) -> 
 @in_home
 def remove_grant(store: HomeStore, team: TeamOrAll, stream: Stream, role: Role) -> Done:
     """Take a role away."""
+    grant = Grant(team, stream, role)
     with _acting(store, Action.GRANT_REMOVE, "grant", f"{team}/{stream}/{role.value}") as identity:
-        identity.withdraw(Grant(team, stream, role))
+        identity.withdraw(grant)
     return Done(_grant(team, stream, role), f"team {team} has no longer the role {role.value} on {stream}")
 
 

@@ -24,6 +24,9 @@ class WantedPtk:
     def __post_init__(self) -> None:
         if unknown := set(self.arguments) - set(PTK_ARGUMENTS):
             raise TypeError(f"a PTK has no {sorted(unknown)[0]}")
+        required = {word for word, one in PTK_ARGUMENTS.items() if one.default is ...}
+        if missing := required - set(self.arguments):
+            raise TypeError(f"a PTK needs its {sorted(missing)[0]}")
 
     @property
     def estimator(self) -> Mapping[str, Any]:
