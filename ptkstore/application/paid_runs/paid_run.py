@@ -118,7 +118,19 @@ class PaidRun(ABC, Generic[R]):
 
     @abstractmethod
     def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
-        """Write down the result at a tick; how the run ends. `spec` is the PTK as it is by now, None if withdrawn."""
+        """Write down the result at a tick, and return how the run ends.
+
+        Parameters
+        ----------
+        spent : Spent
+            The run with the PTK as it was when its loss was spent.
+        spec : PtkSpec, optional
+            The PTK as it is by now, None if it was withdrawn.
+        result : R
+            What `run` returned.
+        at : datetime
+            The tick.
+        """
 
     def n_rows(self, policy: Policy) -> int:
         """Return how many rows are planned."""

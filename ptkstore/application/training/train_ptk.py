@@ -69,12 +69,21 @@ def train_ptk(
 ) -> None:
     """Train one PTK on one window; at most one output of its reservation is ever elected.
 
-    A run that is planned for more than `rows_per_partial` rows, of an estimator whose statistics condense them, is
-    split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
-    this one is claimed again, merges them and draws noise once.
+    A large run of an estimator whose statistics condense rows is split after its spend: other jobs collect partial
+    statistics of ranges of the keyed hash, and when all have ended this one is claimed again, merges them and draws
+    noise once.
 
     Team code is fetched, its sandbox tried, a key for the draft made and a file written to staging before anything is
     spent; where that fails another worker may have it. A last version whose state cannot be read is not gone on from.
+
+    Parameters
+    ----------
+    job : Job
+        The claimed training.
+    spending, opening, storing : Spending, Opening, Storing
+        What charges, what opens rows, and what keeps a draft.
+    rows_per_partial : int
+        A run that is planned for more rows is split.
     """
     begin, keys, staging = spending.begin, opening.keys, storing.staging
     # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
