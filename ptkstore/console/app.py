@@ -83,7 +83,7 @@ class Console:
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
                 self._page("/streams/{name}", "stream.html", pages.stream, Action.STREAM_READ, "stream"),
                 self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST),
-                self._page("/ptks/{name}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
+                self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class Message:
     endpoint: str
     id: str
     body: bytes
-    secrets: tuple[str, ...]
+    secrets: tuple[str, ...] = field(repr=False)
     team: str = ""
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of, stream_text, stream_under
-from ptkstore.adapters.sql.statements import CatalogPart, given
+from ptkstore.adapters.sql.statements import CatalogPart
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -165,7 +165,7 @@ def _stream(row: Row[Any]) -> Stream:
 
 
 def _is(window: WindowId) -> list[ColumnElement[bool]]:
-    return given(t.windows, stream=window.stream, index=window.index)
+    return [t.windows.c.stream == window.stream, t.windows.c.index == window.index]
 
 
 def _window(row: Row[Any]) -> Window:

@@ -44,14 +44,22 @@ def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: I
         return f"{wish}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
     where = "" if pin.partition is None else f" in partition {pin.partition}, to which it is pinned,"
     beside = f" beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}" if members else ""
-    room = room_of(policy, policy.sharing.line_of(spec.ptk_id))
+    return f"{wish} and does not fit{where}{beside}. {_advice(spec, mine, menus, policy, refusal)}"
+
+
+def _advice(
+    spec: PtkSpec,
+    mine: Sequence[Offer],
+    menus: Sequence[Sequence[Offer]],
+    policy: Policy,
+    refusal: Infeasible,
+) -> str:
     if refusal.reason is Reason.ROWS:
-        advice = f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
-    elif policy.accountant is Accountant.BASIC:
-        advice = _basic_room(mine, menus, room)
-    else:
-        advice = _curved_room(spec, mine, menus, policy, room.capacity)
-    return f"{wish} and does not fit{where}{beside}. {advice}"
+        return f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
+    room = room_of(policy, policy.sharing.line_of(spec.ptk_id))
+    if policy.accountant is Accountant.BASIC:
+        return _basic_room(mine, menus, room)
+    return _curved_room(spec, mine, menus, policy, room.capacity)
 
 
 def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:

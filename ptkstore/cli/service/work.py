@@ -16,7 +16,7 @@ def work(
     at_once: Annotated[
         int,
         typer.Option(
-            help="Preparations, profiles and trainings beside each other; each runs in a process of its own."
+            help="Preparations and runs beside each other; each reads rows in a process of its own."
         ),
     ] = 1,
 ) -> Done:

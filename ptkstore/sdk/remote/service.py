@@ -140,8 +140,13 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
         until_text = None if until is None else until.isoformat()
         body = {"until": until_text, "expire_unfinished": expire_unfinished}
         path = path_of("streams", stream, "close")
-        closed = self._http.ask("POST", path, lambda one: one["windows"], body, repeatable=False)
-        return tuple(WindowId(stream, index) for index in closed)
+        return self._http.ask(
+            "POST",
+            path,
+            lambda one: tuple(WindowId(stream, i) for i in one["windows"]),
+            body,
+            repeatable=False,
+        )
 
     def forget(self, stream: str, unit: str | int) -> None:
         self._http.send("POST", path_of("streams", stream, "forget"), json={"unit": unit}, repeatable=True)

@@ -724,7 +724,8 @@ def test_a_request_whose_first_is_still_at_work_is_asked_again_under_its_key() -
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>Sign in</html>", b"[]", b"5", b'{"other": 1}', b"[" * 100_000, b"\xff"]
+    "body",
+    [b"", b"<html>Sign in</html>", b"[]", b"5", b'{"other": 1}', b'{"windows": 3}', b"[" * 100_000, b"\xff"],
 )
 def test_an_answer_that_is_no_document_of_ours_is_an_error_of_ours(body: bytes) -> None:
     strange = "no document of this API"

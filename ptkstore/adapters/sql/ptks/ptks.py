@@ -151,7 +151,7 @@ class SqlVersions(CatalogPart):
 
     def get(self, ptk_id: str, number: int) -> Version:
         """Read a version; `UnknownName` if there is none."""
-        query = select(t.versions).where(*given(t.versions, ptk_id=ptk_id, number=number))
+        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id, t.versions.c.number == number)
         return _version(self._one(query, "version", f"{ptk_id} v{number}"))
 
     def latest(self, ptk_id: str) -> Version | None:
