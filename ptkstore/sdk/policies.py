@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
+from ptkstore.domain.durations import duration
 from ptkstore.domain.fields import Declared, Moment, OneOf, Share, Span
-from ptkstore.domain.ptks.ptks import duration
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 from ptkstore.errors import InvalidRequest
 

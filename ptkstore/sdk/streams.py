@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.durations import duration
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.ptks.ptks import duration
 from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
 from ptkstore.errors import SchemaMismatch
 from ptkstore.sdk.documents.exposures import exposure_document, window_document

@@ -43,7 +43,10 @@ PTK_FIELD = {
     "sdk/store.py": ("        **facts: Unpack[FunctionFacts],\n", "        spare: float = 3.0,\n"),
 }
 PTK_CONFIG_FIELD = {
-    "domain/ptks/ptks.py": ("\n_FREQUENCY = ", 'CONFIG_KEYS |= {"spare"}\n'),
+    "domain/ptks/ptks.py": (
+        "\n\n@dataclass(frozen=True, slots=True)\nclass ReleasedFacts:",
+        'CONFIG_KEYS |= {"spare"}\n',
+    ),
     "sdk/repository/declarations.py": (
         "    pinned: Mapping[str, int] | None = None\n",
         "    spare: tuple[int, int] | None = None\n",

@@ -12,7 +12,7 @@ from ptkstore.application.operations.collect_garbage import USUAL_AGE
 from ptkstore.cli.output import AsJson, Rows, console, counted, in_home, print_rows, reads
 from ptkstore.cli.ptks.versions import version_number
 from ptkstore.domain.accounting.assurances import assured_of
-from ptkstore.domain.ptks.ptks import duration
+from ptkstore.domain.durations import duration
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 from ptkstore.sdk.documents.lineage import ancestor_document, descendant_document

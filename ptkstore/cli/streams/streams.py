@@ -21,7 +21,7 @@ from ptkstore.cli.output import (
 from ptkstore.cli.ptks.shown import print_hidden
 from ptkstore.cli.streams.creation import add_column, create
 from ptkstore.cli.streams.recommendation import recommend
-from ptkstore.domain.ptks.ptks import duration_text
+from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
 from ptkstore.sdk import Store

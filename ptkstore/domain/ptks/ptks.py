@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import timedelta
 from typing import Annotated, Any
 
 from ptkstore.domain.accounting.losses import Loss, checked_epsilon
+from ptkstore.domain.durations import duration, duration_text
 from ptkstore.domain.fields import (
     Content,
     Estimator,
@@ -33,9 +32,6 @@ trained on alone. A declaration has each of them as a field of its own."""
 
 LOOKED_UP = frozenset({"menu", "facts"})
 """What a `PtkSpec` knows from elsewhere, and no text of it has."""
-
-_FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +128,6 @@ def ptk_fields_in(content: Mapping[str, Any]) -> dict[str, Any]:
         "assurance": Assurance(content["assurance"]),
         "profile": None if profile is None else ProfileAsk.of(profile),
     }
-
-
-def duration(text: str) -> timedelta:
-    """Read a span such as '90s', '15m', '6h' or '1d'."""
-    match = _FREQUENCY.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-    if match is None or not int(match[1]):
-        raise InvalidRequest(f"{text!r} is no duration; write for example '15m', '6h' or '1d'")
-    try:
-        return timedelta(**{_UNITS[match[2]]: int(match[1])})
-    except OverflowError:
-        raise InvalidRequest(f"{text!r} is too long") from None
-
-
-def duration_text(span: timedelta) -> str:
-    """Write a span of whole seconds as `duration` reads it, in its largest whole unit; '0s' for none."""
-    seconds = int(span.total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds and seconds % size == 0:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 def windows_between(policy: Policy, train_frequency: str) -> int:

@@ -8,16 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Schema, Stream
 
 _WORDS = {**{one.name: one.argument or one.name for one in POLICY_FIELDS}, "attribute": "block_by"}
 _FIRST = ("privacy_unit", "unit_column")  # the numbers of users follow from them
-_SPANS = {
-    "d": timedelta(days=1),
-    "h": timedelta(hours=1),
-    "m": timedelta(minutes=1),
-    "s": timedelta(seconds=1),
-}
 
 
 def differences(old: Stream, new: Stream) -> tuple[str, ...]:
@@ -86,16 +81,8 @@ def _text(value: Any) -> str:
         case datetime():
             return value.isoformat()
         case timedelta():
-            return _span(value)
+            return duration_text(value)
         case Loss():
             return _text(value.epsilon)
         case _:
             return str(value)
-
-
-def _span(span: timedelta) -> str:
-    """As durations are written, such as 6h."""
-    for letter, unit in _SPANS.items():
-        if span % unit == timedelta(0) and (span or letter == "s"):
-            return f"{span // unit}{letter}"
-    return str(span)

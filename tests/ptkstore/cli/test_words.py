@@ -22,7 +22,7 @@ from ptkstore.cli.lazily import load
 from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.ptks.profiles import _line
-from ptkstore.domain.ptks.ptks import duration, duration_text
+from ptkstore.domain.durations import duration, duration_text
 from tests.support.command_line import CREATE, Line
 from tests.support.local import local
 from tests.support.world import trips

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.durations import duration
 from ptkstore.domain.names import checked_name, ptk_id_of, split_ptk_id
-from ptkstore.domain.ptks.ptks import duration, windows_between
+from ptkstore.domain.ptks.ptks import windows_between
 from ptkstore.domain.streams.blocks import (
     HASH_RANGE,
     BlockRange,
