@@ -57,6 +57,10 @@ def test_no_span_is_zero_seconds() -> None:
     assert duration_text(timedelta()) == "0s"
 
 
+def test_no_part_of_a_second_is_lost() -> None:
+    assert duration_text(timedelta(seconds=1.5)) == "0:00:01.500000"
+
+
 def test_streams_are_shown_with_such_spans(ptk: Line) -> None:
     (shown,) = ptk.json("stream", "list")
     assert (shown["window"], shown["lateness"]) == ("1d", "0s")
