@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ptkstore.adapters.runtime.log import logger
 from ptkstore.adapters.runtime.unexpected_errors import place_of
-from ptkstore.ports.tracing import RequestSeen
+
+if TYPE_CHECKING:  # the command line loads this room for its help, and no other
+    from ptkstore.ports.tracing import RequestSeen
 
 
 class RequestLog:

@@ -125,6 +125,15 @@ def test_help_loads_no_command() -> None:
         "ptkstore.cli.lazily",
         "ptkstore.cli.main",
     }
+    rooms = (
+        "ptklib",
+        "ptkstore.domain",
+        "ptkstore.ports",
+        "ptkstore.application",
+        "ptkstore.wiring",
+        "ptkstore.sdk.",
+    )
+    assert [name for name in modules if name.startswith(rooms)] == []
 
 
 def test_a_read_loads_what_it_needs(home: str) -> None:
