@@ -34,20 +34,20 @@ from ptkstore.domain.ledger.block_ledgers import BlockRecord  # noqa: E402
 from ptkstore.domain.ledger.filters import Filters  # noqa: E402
 from ptkstore.domain.ledger.journal import BudgetRequest  # noqa: E402
 from ptkstore.domain.ledger.rules import Granted, decide, verify  # noqa: E402
-from ptkstore.domain.streams.blocks import BlockRange  # noqa: E402
+from ptkstore.domain.streams.blocks import BlockSet  # noqa: E402
 from ptkstore.ports.catalog import UnitOfWork  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 from tests.support.builders import stream_named  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
-STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 4
+STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockSet((0, 365)), 16, 4
 CHARGES = 40_000
 CAPACITY, LOSS = Loss.capacity(10, 1e-6), Loss.charge(1e-5)
 EVENT = {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 1e5, "count": 1}
 CHARGE = charge_of(EVENT, Accountant.RENYI, LOSS)
 
 
-def request(key: str, blocks: BlockRange = BLOCKS) -> BudgetRequest:
+def request(key: str, blocks: BlockSet = BLOCKS) -> BudgetRequest:
     return BudgetRequest(STREAM, key, "bench.ptk", blocks, LOSS, CHARGE)
 
 
@@ -98,13 +98,13 @@ def row_per_block(path: Path, n: int = 200) -> float:
         )
         values = ", ".join("0" for _ in columns)
         insert = f"INSERT INTO block VALUES (?, {values})"  # noqa: S608  (zeros)
-        sql.executemany(insert, [(b,) for b in BLOCKS.numbers()])
+        sql.executemany(insert, [(b,) for b in BLOCKS])
         adding = ", ".join(f"{c} = {c} + {a}" for c, a in zip(columns, CHARGE.amounts, strict=True))
         update = f"UPDATE block SET {adding} WHERE number = ?"  # noqa: S608  (whole numbers)
         start = time.perf_counter()
         for _ in range(n):
             sql.execute("BEGIN IMMEDIATE")
-            for number in BLOCKS.numbers():
+            for number in BLOCKS:
                 sql.execute(update, (number,))
             sql.execute("COMMIT")
         return n / (time.perf_counter() - start)
@@ -120,13 +120,13 @@ def microseconds_to_decide(n_blocks: int, *, alike: bool) -> float:
         neighbours at the same one.
     """
     filters = Filters.of(BlockRecord(n, {COMMON: CAPACITY}, Accountant.RENYI) for n in range(n_blocks))
-    wish = request("k", BlockRange(0, n_blocks))
+    wish = request("k", BlockSet((0, n_blocks)))
     filters.promise(wish)
     useful = [place for place, cap in enumerate(caps_of(Accountant.RENYI, CAPACITY).amounts) if cap > 0]
     for n in range(0 if alike else n_blocks):
         kept = useful[n % len(useful)]
         full = Charge(tuple(1 if place == kept else SATURATED for place in range(len(CHARGE.amounts))))
-        filters.promise(replace(request(f"full {n}", BlockRange(n, n + 1)), charge=full))
+        filters.promise(replace(request(f"full {n}", BlockSet((n, n + 1))), charge=full))
     if decide(filters, wish) != Granted("k"):
         raise RuntimeError("there is room in every block")
     took = []

@@ -95,6 +95,8 @@ class Job:
 
     Attributes
     ----------
+    window_index, oldest_window : int or None
+        The window that it is about; of a run over several windows the newest and the oldest one.
     fence : int
         Grows with every claim; a write that carries an older fence is refused.
     reservation : str or None
@@ -121,6 +123,7 @@ class Job:
     state: JobState
     due_at: datetime
     window_index: int | None = None
+    oldest_window: int | None = None
     ptk_id: str | None = None
     subscription_id: str | None = None
     reservation: str | None = None

@@ -15,7 +15,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger.group_commit import GroupCommit, Wishes
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied, Granted
-from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.blocks import BlockSet
 from ptkstore.errors import Conflict, Unavailable
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.tracing import carried, carrying
@@ -101,7 +101,7 @@ def test_each_is_decided_beside_those_before_it(catalog: SqlCatalog) -> None:
 def test_a_step_that_fails_is_for_its_own_caller_alone(catalog: SqlCatalog) -> None:
     queue = GroupCommit(catalog.begin)
     queue.reserve(STREAM, wish(request("known")))
-    wrong = replace(request("known"), blocks=BlockRange(2, 3))
+    wrong = replace(request("known"), blocks=BlockSet((2, 3)))
     found = while_one_commits(queue, {"wrong": wrong, **{f"k{n}": request(f"k{n}") for n in range(3)}})
     assert found == {"wrong": Conflict, **{f"k{n}": Granted(f"k{n}") for n in range(3)}}
 

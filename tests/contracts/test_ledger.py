@@ -21,7 +21,7 @@ from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.ledger.journal import GENESIS, EntryKind, chained_digest
 from ptkstore.domain.ledger.rules import Denied, Granted, decide, verify
-from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
 from ptkstore.errors import Conflict, LateWriter
 from tests.support.builders import (
     PTK,
@@ -100,6 +100,21 @@ class LedgerContract:
         assert reserve(catalog, request("k1", 0.1)) == Denied("k1", (2,))
         assert committed(catalog) == {2: 950_000_000, 3: 0}
 
+    def test_blocks_of_several_windows_are_charged_together_or_not_at_all(self, catalog: SqlCatalog) -> None:
+        apart = replace(request("k0", 0.95), blocks=BlockSet((2, 3, 5, 6)))
+        with catalog.begin() as uow:
+            uow.streams.lock(STREAM)
+            uow.ledger.add_blocks(STREAM, range(4, 6), Loss.capacity(1))
+            uow.commit()
+        assert reserve(catalog, apart) == Granted("k0")
+        assert reserve(catalog, replace(apart, key="k1")) == Denied("k1", (2, 5))
+        assert reserve(catalog, replace(apart, key="k2", blocks=BlockSet((3, 4, 5, 6)))) == Denied("k2", (5,))
+        end(catalog, apart, EntryKind.SPEND)
+        assert committed(catalog) == {2: 950_000_000, 3: 0, 4: 0, 5: 950_000_000}
+        with catalog.begin() as uow:
+            assert [entry.request for entry in uow.ledger.history("k0")] == [apart, apart]
+            assert verify(uow.ledger.created(STREAM)[0], uow.ledger.chain(STREAM)) == ()
+
     def test_ten_tenths_fit_exactly_and_the_least_further_loss_does_not(self, catalog: SqlCatalog) -> None:
         for number in range(10):
             assert reserve(catalog, request(f"k{number}")) == Granted(f"k{number}")
@@ -123,7 +138,7 @@ class LedgerContract:
         "other",
         [
             replace(request("k0"), loss=Loss.charge(0.2)),
-            replace(request("k0"), blocks=BlockRange(2, 3)),
+            replace(request("k0"), blocks=BlockSet((2, 3))),
             replace(request("k0"), ptk_id="taxi.other"),
             replace(request("k0"), charge=Charge((1,))),
             replace(request("k0"), line="ptk taxi.speed"),

@@ -20,7 +20,7 @@ from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted, verify
 from ptkstore.domain.streams.blocks import BlockRange, BlockState
-from tests.support.builders import PTK, STREAM, stream_named
+from tests.support.builders import PTK, STREAM, block_set, stream_named
 
 LINES = {"common": Loss.capacity(0.7, 1e-6), "ptk taxi.speed": Loss.capacity(0.3, 1e-6)}
 WHOLE = Loss.capacity(1, 2e-6)
@@ -148,12 +148,11 @@ class LedgerMachine(RuleBasedStateMachine):
         known = {**self.granted, **self.denied}
         if known and data.draw(st.booleans()):
             return known[data.draw(st.sampled_from(sorted(known)))]
-        lo = data.draw(st.integers(0, self.blocks - 1))
-        hi = data.draw(st.integers(lo + 1, self.blocks))
+        numbers = data.draw(st.sets(st.integers(0, self.blocks - 1), min_size=1))
         charge = data.draw(st.sampled_from(ACCOUNTANTS[self.accountant]))
         line = data.draw(st.sampled_from(sorted(LINES)))
         self.asked += 1
-        return BudgetRequest(STREAM, f"k{self.asked}", PTK, BlockRange(lo, hi), Loss(1), charge, line)
+        return BudgetRequest(STREAM, f"k{self.asked}", PTK, block_set(numbers), Loss(1), charge, line)
 
     def _learn(self, wish: BudgetRequest, answer: Granted | Denied) -> None:
         if wish.key in self.granted:
@@ -162,7 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         full = tuple(
             number
-            for number in wish.blocks.numbers()
+            for number in wish.blocks
             if number not in self.active or not self._room(number, wish.line, LINES[wish.line], wish.charge)
         )
         assert answer == (Denied(wish.key, full) if full else Granted(wish.key))
@@ -177,9 +176,7 @@ class LedgerMachine(RuleBasedStateMachine):
         charges = [
             wish.charge
             for key, wish in self.granted.items()
-            if number in wish.blocks.numbers()
-            and wish.line == line
-            and self.ended.get(key) is not EntryKind.RELEASE
+            if number in wish.blocks and wish.line == line and self.ended.get(key) is not EntryKind.RELEASE
         ]
         charges += [more] if more else []
         if not charges:

@@ -164,10 +164,7 @@ def _histories(versions: Sequence[Seen]) -> Iterator[Fault]:
 
 def _charges(versions: Sequence[Seen], ledger: LedgerTables) -> Iterator[Fault]:
     recorded = {
-        (e.ptk_id, e.stream, number): e
-        for e in ledger.charges
-        if e.kind == "spend"
-        for number in range(e.lo, e.hi)
+        (e.ptk_id, e.stream, number): e for e in ledger.charges if e.kind == "spend" for number in e.blocks
     }
     visible: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for version in versions:

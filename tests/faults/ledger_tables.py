@@ -9,12 +9,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import psycopg
 
 SQLITE = "sqlite:///"
-COLUMNS = "stream, sequence, key, kind, ptk_id, lo, hi, epsilon_nano, delta_atto, line, charge, event, digest, nonce"
+COLUMNS = (
+    "stream, sequence, key, kind, ptk_id, lo, hi, further, epsilon_nano, delta_atto, line, charge, event, digest, "
+    "nonce"
+)
 JOURNAL = f"SELECT {COLUMNS} FROM journal ORDER BY stream, sequence"
 POLICIES = "SELECT stream, sequence, content, digest, nonce FROM policy ORDER BY stream, sequence"
 BLOCKS = "SELECT stream, number, capacity_epsilon_nano, capacity_delta_atto FROM block"
@@ -31,6 +35,7 @@ class Line:
     ptk_id: str
     lo: int
     hi: int
+    further: str | None
     epsilon_nano: int
     delta_atto: int
     line: str
@@ -40,13 +45,22 @@ class Line:
     nonce: str
 
     @property
+    def edges(self) -> tuple[int, ...]:
+        """Its blocks, as lo, hi, lo, hi, ..."""
+        return (self.lo, self.hi, *json.loads(self.further or "[]"))
+
+    @property
+    def blocks(self) -> Iterator[int]:
+        """Their numbers."""
+        return chain.from_iterable(map(range, self.edges[::2], self.edges[1::2]))
+
+    @property
     def promise(self) -> tuple[Any, ...]:
         """What a spend or a release must repeat of its reservation."""
         return (
             self.stream,
             self.ptk_id,
-            self.lo,
-            self.hi,
+            self.edges,
             self.epsilon_nano,
             self.delta_atto,
             self.line,
@@ -119,7 +133,7 @@ def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
         else:
             ended.add(line.key)
         sign = {"reserve": 1, "spend": 0, "release": -1}[line.kind]
-        for number in range(line.lo, line.hi):
+        for number in line.blocks:
             block = (line.stream, number)
             taken[block][0] += sign * line.epsilon_nano
             taken[block][1] += sign * line.delta_atto
@@ -162,6 +176,7 @@ def _digest(previous: str, line: Line | PolicyLine) -> str:
         charged_delta,
         line.event,
         line.nonce,
+        *([json.loads(line.further)] if line.further else []),
     ]
     text = json.dumps(content, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

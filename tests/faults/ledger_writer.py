@@ -20,7 +20,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Granted
-from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet
 from ptkstore.errors import LateWriter, LeaseLost, NameTaken
 from tests.support.builders import LEASE, NOW, PTK, STREAM, stream_named
 
@@ -207,10 +207,12 @@ class Writer:
         if self.asked and self.draw.random() < 0.3:
             return self.draw.choice(self.asked[-200:])
         lo = max(0, self.blocks - self.draw.randint(1, RECENT))
-        hi = self.draw.randint(lo + 1, self.blocks)
+        middle = self.draw.randint(lo + 1, self.blocks)
+        further = (middle + 1, middle + 2) if middle + 2 <= self.blocks and self.draw.random() < 0.5 else ()
         self.numbered += 1
         key = f"{self.name}.{self.numbered}"
-        wish = BudgetRequest(self.stream, key, PTK, BlockRange(lo, hi), Loss(1), self.draw.choice(CHARGES))
+        blocks, charge = BlockSet((lo, middle, *further)), self.draw.choice(CHARGES)
+        wish = BudgetRequest(self.stream, key, PTK, blocks, Loss(1), charge)
         self.asked.append(wish)
         return wish
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
@@ -12,7 +13,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet
 from ptkstore.domain.streams.streams import ColumnType, Policy, Schema, Stream
 from ptkstore.domain.versions.versions import Version
 
@@ -34,11 +35,15 @@ def ptk_spec(ptk_id: str = PTK) -> PtkSpec:
     return PtkSpec(ptk_id, team, name, STREAM, estimator, Loss.charge(0.1), {}, {}, 0.1, 1)
 
 
+def block_set(numbers: Iterable[int]) -> BlockSet:
+    return BlockSet.of(*(BlockRange(number, number + 1) for number in numbers))
+
+
 def request(
     key: str, epsilon: object = 0.1, blocks: tuple[int, int] = (2, 4), stream: str = STREAM
 ) -> BudgetRequest:
     loss = Loss.charge(epsilon)
-    return BudgetRequest(stream, key, PTK, BlockRange(*blocks), loss, Charge.basic(loss))
+    return BudgetRequest(stream, key, PTK, BlockSet(blocks), loss, Charge.basic(loss))
 
 
 def reserve(catalog: SqlCatalog, wish: BudgetRequest) -> Granted | Denied:

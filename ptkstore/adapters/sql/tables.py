@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 7  # the last revision in migrations/versions
+SCHEMA_VERSION = 8  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -121,6 +121,7 @@ journal = Table(
     Column("ptk_id", String, nullable=False),
     Column("lo", BigInteger, nullable=False),
     Column("hi", BigInteger, nullable=False),
+    Column("further", Text),  # [lo, hi, ...] of blocks beyond these, for a release from several windows
     Column("epsilon_nano", BigInteger, nullable=False),
     Column("delta_atto", BigInteger, nullable=False),
     Column("line", String, nullable=False),
@@ -176,6 +177,7 @@ jobs = Table(
     Column("state", String, nullable=False),
     Column("due_at", Instant, nullable=False),
     Column("window_index", BigInteger),
+    Column("oldest_window", BigInteger),  # of a run over several windows, of which window_index is the newest
     Column("ptk_id", String),
     Column("subscription_id", String),
     Column("reservation", String),

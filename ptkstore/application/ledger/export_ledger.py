@@ -233,17 +233,19 @@ def _losses(entries: Sequence[Entry], blocks: Sequence[BlockRecord]) -> list[dic
         _loss_of(entry)
         for entry in entries
         if entry.kind is EntryKind.SPEND
-        and bisect_left(numbers, entry.blocks.lo) < bisect_left(numbers, entry.blocks.hi)
+        and any(bisect_left(numbers, one.lo) < bisect_left(numbers, one.hi) for one in entry.blocks.ranges)
     ]
 
 
 def _loss_of(entry: Entry) -> dict[str, Any]:
+    first, *further = ({"from": one.lo, "below": one.hi} for one in entry.blocks.ranges)
     return {
         "sequence": entry.sequence,
         "key": entry.key,
         "ptk": entry.ptk_id,
         "line": entry.request.line,
-        "blocks": {"from": entry.blocks.lo, "below": entry.blocks.hi},
+        "blocks": first,
+        **({"further_blocks": further} if further else {}),
         **loss_json(entry.loss),
         "charge": {
             "nano": list(entry.charge.amounts),

@@ -249,7 +249,7 @@ class _Walk(Generic[R]):
         opening.keep_alive()
         key = opening.keys.opening_key(window, opening.journal, (spent.spend.sequence, spent.spend.digest))
         policy = spent.stream.policy
-        rows = rows_behind(policy, spent.spend.blocks, self._run.n_rows(policy))
+        rows = rows_behind(policy, spent.spend.blocks.first, self._run.n_rows(policy))
         urls = tuple(opening.raw.part_url(window, file) for file in rows.files)
         return OpenedRows(urls, rows.low, rows.high, key)
 

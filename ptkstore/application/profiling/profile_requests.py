@@ -16,7 +16,7 @@ from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord, Step, next_step
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
-from ptkstore.domain.streams.blocks import PROFILE, part_blocks
+from ptkstore.domain.streams.blocks import PROFILE, BlockSet, part_blocks
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
@@ -142,7 +142,7 @@ class _Request:
     def _reserved(self, spec: PtkSpec, kind: JobKind, price: Price, version: int = 0) -> Job | None:
         """The queued job, its loss reserved on the profile blocks of the window; None if these have no room."""
         job, ask = paid_run(kind, spec.ptk_id, self.window, self.now, version=version), _ask(spec)
-        blocks = part_blocks(PROFILE, self.window, self.policy, range(*ask.groups))
+        blocks = BlockSet.of(part_blocks(PROFILE, self.window, self.policy, range(*ask.groups)))
         request = BudgetRequest(
             self.window.stream, job.id, spec.ptk_id, blocks, price.loss, price.charge, ask.line
         )

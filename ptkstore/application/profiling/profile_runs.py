@@ -55,7 +55,7 @@ class ProfileSetRun(PaidRun[R]):
 
     def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Note in the record what was paid."""
-        paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks, spent.loss)
+        paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks.first, spent.loss)
         self.record = self.record.charged(paid)
         uow.profiles.save(self.record)
         return True

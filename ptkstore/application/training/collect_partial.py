@@ -49,7 +49,7 @@ def collect_partial(
     draft_id = draft_id_of(job)
     try:
         key = keys.opening_key(job.window, opening.journal, (opened.spend.sequence, opened.spend.digest))
-        rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
+        rows = rows_behind(opened.stream.policy, opened.spend.blocks.first, job.n_rows)
         mine = rows.split(opened.n_partials)[job.partial]
         request = CollectRequest(
             estimator=opened.spec.estimator,

@@ -25,7 +25,7 @@ from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import TEST, groups_where, part_blocks
+from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
 from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
@@ -63,7 +63,7 @@ class _Evaluating(PaidRun[RiskMass]):
         price = price_of_estimate(self._estimator, epsilon, policy)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
-            blocks = part_blocks(TEST, self.job.window, policy, groups)
+            blocks = BlockSet.of(part_blocks(TEST, self.job.window, policy, groups))
             line = policy.sharing.line_of(spec.ptk_id)
             request = BudgetRequest(
                 claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line

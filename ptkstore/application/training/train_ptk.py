@@ -34,7 +34,7 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
-from ptkstore.domain.streams.blocks import BlockRange, groups_behind
+from ptkstore.domain.streams.blocks import BlockRange, groups_behind, windows_behind
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.versions.manifests import manifest_of
 from ptkstore.domain.versions.versions import Draft, Version
@@ -206,6 +206,7 @@ class _Training(PaidRun[Draft]):
             spent.stream,
             spent.spend,
             result,
+            windows=windows_behind(spent.stream.policy, spent.spend.blocks, self.job.window.index),
             previous=self._continued(spent),
             number=number,
             published_at=at,
@@ -224,7 +225,7 @@ class _Training(PaidRun[Draft]):
         return Outcome.PUBLISHED
 
     def _continued(self, spent: Spent) -> Version | None:
-        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks)
+        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks.first)
 
 
 def _basis(job: Job, begin: Begin, lake: Lake, code: tuple[str | None, bytes | None]) -> _Basis:

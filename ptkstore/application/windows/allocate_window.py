@@ -22,7 +22,7 @@ from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import train_blocks
+from ptkstore.domain.streams.blocks import BlockSet, train_blocks
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import UnitOfWork
@@ -79,7 +79,9 @@ def _request(spec: PtkSpec, window: WindowId, policy: Policy, plan: PlannedTrain
     turn = window.index // spec.every
     blocks = train_blocks(window, policy, plan.partition, n_rows=offer.n_rows, groups=offer.groups, turn=turn)
     line = policy.sharing.line_of(spec.ptk_id)
-    return BudgetRequest(window.stream, training, spec.ptk_id, blocks, offer.loss, offer.charge, line)
+    return BudgetRequest(
+        window.stream, training, spec.ptk_id, BlockSet.of(blocks), offer.loss, offer.charge, line
+    )
 
 
 def _queue(

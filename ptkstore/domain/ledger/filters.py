@@ -16,11 +16,14 @@ from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, 
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
-from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
 from ptkstore.errors import InvalidRequest, InvariantBroken
 
 _STATES = tuple(BlockState)
 _ACTIVE = _STATES.index(BlockState.ACTIVE)
+_PLACES_KEPT = 1_024
+_Where = slice | Ints
+"""Columns of blocks: neighbours, or one by one."""
 
 
 class Filters:
@@ -40,6 +43,7 @@ class Filters:
         self._numbers = np.empty(0, dtype=np.int64)
         self._order: list[int] = []  # the same numbers: bisection of a list is quicker
         self._states = np.empty(0, dtype=np.int8)
+        self._places: dict[tuple[int, ...], Ints] = {}
 
     @classmethod
     def of(cls, blocks: Iterable[BlockRecord], entries: Iterable[ChainLine] = ()) -> Self:
@@ -71,6 +75,7 @@ class Filters:
             self._accountant = new[0].accountant
         if any(block.accountant is not self._accountant for block in new):
             raise InvariantBroken("the blocks of a stream have one accountant")
+        self._places.clear()
         at = np.searchsorted(self._numbers, [block.number for block in new])
         self._numbers = np.insert(self._numbers, at, [block.number for block in new])
         self._order = self._numbers.tolist()
@@ -84,8 +89,8 @@ class Filters:
 
     def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
         """Return the blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
-        where = self._slice(request.blocks)
-        if where.stop - where.start != request.blocks.hi - request.blocks.lo:
+        where = self._where(request.blocks)
+        if len(self._numbers[where]) != len(request.blocks):
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
         line, charge = self._line(request), _column(self._line(request), request.charge)
         active = self._states[where] == _ACTIVE
@@ -94,10 +99,10 @@ class Filters:
         fits = line.fits(where, charge) & active
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
-    def used_up(self, blocks: BlockRange, least: Charge) -> tuple[int, ...]:
+    def used_up(self, blocks: BlockSet, least: Charge) -> tuple[int, ...]:
         """Return the active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
-        where = self._slice(blocks)
-        useful = np.zeros(where.stop - where.start, dtype=bool)
+        where = self._where(blocks)
+        useful = np.zeros(len(self._numbers[where]), dtype=bool)
         for line in self._lines.values():
             useful |= line.fits(where, _column(line, least), spent=True)
         gone = ~useful & (self._states[where] == _ACTIVE)
@@ -106,12 +111,12 @@ class Filters:
     def promise(self, request: BudgetRequest) -> None:
         """Add a request to what is committed, on those of its blocks that exist."""
         line = self._line(request)
-        line.left[:, self._slice(request.blocks)] -= _column(line, request.charge)
+        line.left[:, self._where(request.blocks)] -= _column(line, request.charge)
 
     def take_back(self, request: BudgetRequest) -> None:
         """Undo `promise`."""
         line = self._line(request)
-        line.left[:, self._slice(request.blocks)] += _column(line, request.charge)
+        line.left[:, self._where(request.blocks)] += _column(line, request.charge)
 
     # the journal
 
@@ -140,7 +145,7 @@ class Filters:
                 self.take_back(entry.request)
             case EntryKind.SPEND:
                 line = self._line(entry.request)
-                line.spent[:, self._slice(entry.blocks)] += _column(line, entry.charge)
+                line.spent[:, self._where(entry.blocks)] += _column(line, entry.charge)
         self.sequence, self.digest = entry.sequence, entry.digest
 
     def revert(self, entries: Sequence[Entry], sequence: int, digest: str) -> None:
@@ -156,7 +161,7 @@ class Filters:
                     self.promise(entry.request)
                 case EntryKind.SPEND:
                     line = self._line(entry.request)
-                    line.spent[:, self._slice(entry.blocks)] -= _column(line, entry.charge)
+                    line.spent[:, self._where(entry.blocks)] -= _column(line, entry.charge)
             if entry.kind is EntryKind.RESERVE:
                 del self._held[entry.key]
             else:
@@ -185,6 +190,19 @@ class Filters:
 
     def _slice(self, blocks: BlockRange) -> slice:
         return slice(bisect_left(self._order, blocks.lo), bisect_left(self._order, blocks.hi))
+
+    def _where(self, blocks: BlockSet) -> _Where:
+        """The columns of blocks; several ranges are asked for again and again, and are looked up once."""
+        if len(blocks.edges) == 2:
+            return self._slice(blocks.first)
+        where = self._places.get(blocks.edges)
+        if where is None:
+            ends = np.searchsorted(self._numbers, blocks.edges).reshape(-1, 2)
+            where = np.concatenate([np.arange(start, end) for start, end in ends])
+            if len(self._places) == _PLACES_KEPT:
+                self._places.clear()
+            self._places[blocks.edges] = where
+        return where
 
     def _line(self, request: BudgetRequest) -> _Line:
         try:
@@ -216,11 +234,11 @@ class _Line:
         for shift, (place, capacity) in enumerate(zip(at.tolist(), capacities, strict=True)):
             self.capacities.insert(place + shift, capacity)
 
-    def surely_fit(self, where: slice, charge: Ints) -> bool:
+    def surely_fit(self, where: _Where, charge: Ints) -> bool:
         """Whether one coordinate, and the deltas, have room in all blocks: two rows of all, and the usual case."""
         return all((charge[row, 0] <= self.left[row, where]).all() for row in (self._first, -1))
 
-    def fits(self, where: slice, charge: Ints, *, spent: bool = False) -> Bools:
+    def fits(self, where: _Where, charge: Ints, *, spent: bool = False) -> Bools:
         """Whether some coordinate, and the deltas, have room beside what is committed (or only spent)."""
         if spent:
             room = self.spent[:, where] + charge <= self.caps[:, where]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.blocks import BlockSet
 
 GENESIS = "0" * 64
 
@@ -34,7 +34,7 @@ class BudgetRequest:
     stream: str
     key: str
     ptk_id: str
-    blocks: BlockRange
+    blocks: BlockSet
     loss: Loss
     charge: Charge
     line: str = COMMON
@@ -75,7 +75,7 @@ class Entry:
         return self.request.ptk_id
 
     @property
-    def blocks(self) -> BlockRange:
+    def blocks(self) -> BlockSet:
         """The blocks that pay."""
         return self.request.blocks
 
@@ -129,11 +129,15 @@ def next_entry(
 
 
 def chained_digest(previous: str, line: ChainLine) -> str:
-    """Return the SHA-256 over the previous digest and the line's content (its own digest left out)."""
+    """Return the SHA-256 over the previous digest and the line's content (its own digest left out).
+
+    Blocks beyond the first range come last, so that an entry with one range has the digest it always had.
+    """
     if isinstance(line, PolicyEntry):  # a text that no other line can have: those begin with a bracket
         content = [previous, line.stream, line.sequence, line.policy_text, line.nonce]
         return hashlib.sha256(_POLICY_DOMAIN + _AS_TEXT(content).encode()).hexdigest()
     request = line.request
+    lo, hi, *further = request.blocks.edges
     fields = [
         previous,
         request.stream,
@@ -141,8 +145,8 @@ def chained_digest(previous: str, line: ChainLine) -> str:
         request.key,
         line.kind,
         request.ptk_id,
-        request.blocks.lo,
-        request.blocks.hi,
+        lo,
+        hi,
         request.line,
         request.loss.epsilon_nano,
         request.loss.delta_atto,
@@ -150,6 +154,7 @@ def chained_digest(previous: str, line: ChainLine) -> str:
         request.charge.delta_atto,
         line.event_text,
         line.nonce,
+        *([further] if further else []),
     ]
     return hashlib.sha256(_AS_TEXT(fields).encode()).hexdigest()
 

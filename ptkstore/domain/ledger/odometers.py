@@ -254,8 +254,9 @@ class _Stretches:
         starts: dict[int, list[Entry]] = {}
         ends: dict[int, list[Entry]] = {}
         for entry in entries:
-            starts.setdefault(entry.blocks.lo, []).append(entry)
-            ends.setdefault(entry.blocks.hi, []).append(entry)
+            for blocks in entry.blocks.ranges:
+                starts.setdefault(blocks.lo, []).append(entry)
+                ends.setdefault(blocks.hi, []).append(entry)
         self._edges = sorted({*starts, *ends})
         self._entries: list[tuple[Entry, ...]] = []
         running: dict[int, Entry] = {}

@@ -1,4 +1,4 @@
-"""Blocks: the parts of a window, or of the users of a stream, numbered so that what is charged is one range.
+"""Blocks: the parts of a window, or of the users of a stream, numbered so that what a window is charged is one range.
 
 A window has a part for profiling, one for tests and K to train on. Within a part lie its groups: one for each value of
 the public attribute, one alone without an attribute. Number = window * stride + part * groups + group.
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
@@ -52,6 +52,52 @@ class BlockRange:
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.numbers())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BlockSet:
+    """Blocks of one stream that are charged together, as ranges that rise and leave gaps: one for each window.
+
+    Attributes
+    ----------
+    edges : tuple of int
+        The ranges one after the other, as lo, hi, lo, hi, ...; each number is greater than the one before.
+    """
+
+    edges: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.edges or len(self.edges) % 2 or self.edges[0] < 0:
+            raise InvalidRequest("a set of blocks needs at least one range of block numbers from 0 on")
+        if any(one >= other for one, other in pairwise(self.edges)):
+            raise InvalidRequest("the ranges of a set of blocks rise and leave gaps")
+
+    @classmethod
+    def of(cls, *ranges: BlockRange) -> BlockSet:
+        """Return the blocks that lie in any of these ranges."""
+        edges: list[int] = []
+        for one in sorted(ranges):
+            if edges and one.lo <= edges[-1]:
+                edges[-1] = max(edges[-1], one.hi)
+            else:
+                edges += (one.lo, one.hi)
+        return cls(tuple(edges))
+
+    @property
+    def ranges(self) -> tuple[BlockRange, ...]:
+        """The ranges, in order."""
+        return tuple(map(BlockRange, self.edges[::2], self.edges[1::2]))
+
+    @property
+    def first(self) -> BlockRange:
+        """The range with the lowest numbers."""
+        return BlockRange(*self.edges[:2])
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(map(range, self.edges[::2], self.edges[1::2]))
+
+    def __len__(self) -> int:
+        return sum(self.edges[1::2]) - sum(self.edges[::2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +240,15 @@ def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, 
 
 
 def groups_behind(policy: Policy, blocks: BlockRange) -> range:
-    """Return the groups whose rows lie behind blocks that a training charged."""
+    """Return the groups whose rows lie behind blocks that a training charged in one window."""
     return range(place_of(blocks.lo, policy).group, place_of(blocks.hi - 1, policy).group + 1)
+
+
+def windows_behind(policy: Policy, blocks: BlockSet, newest: int) -> tuple[int, ...]:
+    """Return the windows whose rows lie behind blocks, rising; of shards of users those of `newest` are opened."""
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return (newest,)
+    return tuple(one.lo // stride_of(policy) for one in blocks.ranges)
 
 
 def train_blocks(
@@ -235,10 +288,17 @@ def part_blocks(part: int, window: WindowId, policy: Policy, groups: range) -> B
     return BlockRange(first + groups.start, first + groups.stop)
 
 
-def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
-    """Return the rows that a training opens of its blocks, as a Bernoulli sample of rate n / N (differences.md P7).
+def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int, windows: int = 1) -> Rows:
+    """Return the rows that a training opens of a window, as a Bernoulli sample of rate n / N (differences.md P7).
 
     Everything it opens lies in these blocks; they tell the part, and the files or the shards in it.
+
+    Parameters
+    ----------
+    n_rows : int
+        The expected number of rows of the whole training.
+    windows : int
+        How many windows it opens: the rate is the same in each.
     """
     first, last = place_of(blocks.lo, policy), place_of(blocks.hi - 1, policy)
     if (first.window, first.part) != (last.window, last.part):
@@ -248,8 +308,8 @@ def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
     )
     low, _ = shard_bounds(policy, first.part, first.shard)
     _, high = shard_bounds(policy, first.part, last.shard)
-    if n_rows < int(share_of(policy, first.part) * policy.rows_per_window):
-        high = min(high, low + n_rows * HASH_RANGE // policy.rows_per_window)
+    if n_rows < windows * int(share_of(policy, first.part) * policy.rows_per_window):
+        high = min(high, low + n_rows * HASH_RANGE // (windows * policy.rows_per_window))
     return Rows(first.part, files, low, high)
 
 

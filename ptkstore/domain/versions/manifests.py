@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ def manifest_of(
     spend: Entry,
     draft: Draft,
     *,
+    windows: Sequence[int],
     previous: Version | None,
     number: int,
     published_at: datetime,
@@ -32,23 +33,23 @@ def manifest_of(
 
     Parameters
     ----------
+    windows : sequence of int
+        The windows whose rows were opened, rising.
     previous : Version or None
         The version whose state went into this one.
     """
-    policy, blocks, loss = stream.policy, spend.blocks, spend.loss
-    span = {
-        "index": job.window.index,
-        "start": start_of(policy, job.window.index).isoformat(),
-        "end": start_of(policy, job.window.index + 1).isoformat(),
-    }
+    policy, loss = stream.policy, spend.loss
     before: Mapping[str, Any] = previous.content if previous else {}
-    block = {
-        "stream": stream.name,
-        "number": blocks.lo,
-        **({"last": blocks.hi - 1} if blocks.hi - blocks.lo > 1 else {}),
-        "epsilon_nano": loss.epsilon_nano,
-        "delta_atto": loss.delta_atto,
-    }
+    charged = [
+        {
+            "stream": stream.name,
+            "number": one.lo,
+            **({"last": one.hi - 1} if one.hi - one.lo > 1 else {}),
+            "epsilon_nano": loss.epsilon_nano,
+            "delta_atto": loss.delta_atto,
+        }
+        for one in spend.blocks.ranges
+    ]
     return canonical_json(
         {
             "format_version": FORMAT_VERSION,
@@ -60,9 +61,10 @@ def manifest_of(
             "family": spec.family,
             "tau": spec.target,
             "config": spec.estimator,
-            "blocks": [*before.get("blocks", []), block],
-            "oldest_contributing_window": before.get("oldest_contributing_window", span),
-            "newest_contributing_window": span,
+            "blocks": [*before.get("blocks", []), *charged],
+            "oldest_contributing_window": before.get("oldest_contributing_window", _span(policy, windows[0])),
+            "newest_contributing_window": _span(policy, windows[-1]),
+            **({"windows": list(windows)} if len(windows) > 1 else {}),
             "guarantee": {
                 "epsilon": loss.epsilon,
                 "delta": loss.delta,
@@ -75,7 +77,7 @@ def manifest_of(
             "planned": {
                 "rows_per_window": policy.rows_per_window,
                 "n": job.n_rows,
-                "rate": job.n_rows / policy.rows_per_window,
+                "rate": job.n_rows / (policy.rows_per_window * len(windows)),
                 **({"facts_of": job.facts_of} if job.facts_of else {}),
             },
             "release_decision": "elected",
@@ -84,6 +86,14 @@ def manifest_of(
             **({} if draft.facts is None else {"facts": draft.facts}),
         }
     )
+
+
+def _span(policy: Policy, window: int) -> dict[str, object]:
+    return {
+        "index": window,
+        "start": start_of(policy, window).isoformat(),
+        "end": start_of(policy, window + 1).isoformat(),
+    }
 
 
 def _unit(policy: Policy) -> dict[str, object]:

@@ -16,6 +16,7 @@ from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, cursor, job_id, next_tick
 from ptkstore.domain.ledger.journal import Entry, EntryKind
 from ptkstore.domain.ptks.ptks import same_model
+from ptkstore.domain.streams.blocks import BlockSet
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
 from ptkstore.domain.versions.manifests import manifest_of
 from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name, version_path
@@ -69,13 +70,22 @@ def test_canonical_json_is_one_text_for_one_value() -> None:
             canonical_json({"a": wrong})
 
 
-def manifest(state: Mapping[str, object] | None = None, target: float = 0.1) -> str:
+def manifest(
+    state: Mapping[str, object] | None = None,
+    target: float = 0.1,
+    blocks: tuple[int, ...] = (2, 4),
+    windows: tuple[int, ...] = (2,),
+) -> str:
     name = job_id(JobKind.TRAIN, PTK, 2)
     job = Job(name, JobKind.TRAIN, STREAM, JobState.OPENED, NOW, window_index=2, ptk_id=PTK, n_rows=10)
-    spend = Entry(2, EntryKind.SPEND, request(name), '{"mechanism":"laplace"}', "")
+    spend = Entry(
+        2, EntryKind.SPEND, replace(request(name), blocks=BlockSet(blocks)), '{"mechanism":"laplace"}', ""
+    )
     draft = Draft("d", (StateFile("statistics-ab.parquet", 7, "ab"),), state or {"z": 1, "a": 2})
     spec = replace(ptk_spec(), target=target)
-    return manifest_of(job, spec, stream_named(), spend, draft, previous=None, number=3, published_at=NOW)
+    return manifest_of(
+        job, spec, stream_named(), spend, draft, windows=windows, previous=None, number=3, published_at=NOW
+    )
 
 
 def test_a_manifest_is_canonical_and_tells_its_files_by_size_and_hash() -> None:
@@ -100,6 +110,16 @@ def test_the_manifest_of_a_training_is_the_same_text_for_ever() -> None:
         '"published_at":"2026-01-10T00:00:00+00:00","release_decision":"elected","schema":{},'
         '"state":{"a":2,"z":1},"tau":0.1,"version":3}'
     )
+
+
+def test_the_manifest_of_a_training_over_windows_names_each_and_what_its_blocks_lost() -> None:
+    content = json.loads(manifest(blocks=(2, 4, 130, 131, 258, 260), windows=(0, 1, 2)))
+    charged = [(one["number"], one.get("last"), one["epsilon_nano"]) for one in content["blocks"]]
+    assert charged == [(2, 3, 10**8), (130, None, 10**8), (258, 259, 10**8)]
+    assert content["windows"] == [0, 1, 2]
+    spans = (content["oldest_contributing_window"]["index"], content["newest_contributing_window"]["index"])
+    assert spans == (0, 2)
+    assert content["planned"]["rate"] == 10 / 30_000
 
 
 def test_the_hash_of_a_version_covers_every_byte_of_its_manifest() -> None:

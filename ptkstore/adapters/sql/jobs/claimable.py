@@ -37,6 +37,11 @@ def is_unfinished(jobs: Any) -> ColumnElement[bool]:
     return condition
 
 
+def oldest_window(jobs: Any) -> ColumnElement[int]:
+    """Read the oldest window that a job is about: that of one window is its only one."""
+    return func.coalesce(jobs.c.oldest_window, jobs.c.window_index)
+
+
 def at(now: datetime) -> dict[str, datetime]:
     """Return the times in these conditions. They are parameters, so that a query is built once."""
     latest = {_LATEST + kind: now + latest_due(kind) for kind in JobKind}
@@ -88,10 +93,17 @@ _UNPLACED = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.
 _UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.version)
 """The version to evaluate is not in the lake."""
 
+_WORKS = and_(leased(_OTHER), _OTHER.c.kind.in_(WHILE_KEPT), _OTHER.c.window_index.is_not(None))
 # found once, as they are few, instead of looked for once for each window
-_WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(
-    leased(_OTHER), _OTHER.c.kind.in_(WHILE_KEPT), _OTHER.c.window_index.is_not(None)
+_WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(_WORKS)
+_WORKED_ON_WITH_OTHERS = exists().where(
+    _WORKS,
+    _OTHER.c.oldest_window.is_not(None),
+    _OTHER.c.stream == t.jobs.c.stream,
+    _OTHER.c.oldest_window <= t.jobs.c.window_index,
+    _OTHER.c.window_index > t.jobs.c.window_index,
 )
+"""Somebody works on several windows, of which the job's is not the newest."""
 
 
 def _is_first(*, of_many: bool) -> ColumnElement[bool]:
@@ -123,7 +135,7 @@ def claimable(*, of_many: bool) -> ColumnElement[bool]:
         or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
         or_(t.jobs.c.kind != JobKind.TRAIN, waits_for_nothing),
         or_(t.jobs.c.kind != JobKind.EVALUATE, ~_UNSHOWN),
-        or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
+        or_(t.jobs.c.kind != JobKind.EXPIRE, ~(busy | _WORKED_ON_WITH_OTHERS)),
     )
 
 

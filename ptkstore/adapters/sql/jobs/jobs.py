@@ -10,7 +10,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
+from ptkstore.adapters.sql.jobs.claimable import (
+    CLAIMABLE,
+    IS_CLAIMABLE,
+    at,
+    is_unfinished,
+    leased,
+    oldest_window,
+)
 from ptkstore.adapters.sql.jobs.shares import SqlShares
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of, try_insert
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
@@ -133,11 +140,14 @@ class SqlJobs(CatalogPart):
         return any(self._connection.execute(query, times).first() is not None for query, times in looks)
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
-        """Return all jobs of one kind for a window, locked in one order."""
+        """Return all jobs of one kind for a window, alone or with others, locked in one order."""
         query = (
             select(t.jobs)
             .where(
-                t.jobs.c.stream == window.stream, t.jobs.c.window_index == window.index, t.jobs.c.kind == kind
+                t.jobs.c.stream == window.stream,
+                t.jobs.c.kind == kind,
+                t.jobs.c.window_index >= window.index,
+                oldest_window(t.jobs) <= window.index,
             )
             .order_by(t.jobs.c.id)
             .with_for_update()
@@ -153,15 +163,16 @@ class SqlJobs(CatalogPart):
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
         """Tell which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        window = t.jobs.c.window_index
-        query = select(window).where(
+        newest, oldest = t.jobs.c.window_index, oldest_window(t.jobs)
+        query = select(oldest, newest).where(
             is_unfinished(t.jobs),  # no cursor is of a window
             t.jobs.c.stream == stream,
             t.jobs.c.kind.in_(tuple(kinds)),
-            window >= lo,
-            window < hi,
+            newest >= lo,
+            oldest < hi,
         )
-        return frozenset(map(int, self._connection.execute(query.distinct()).scalars()))
+        spans = self._connection.execute(query.distinct()).all()
+        return frozenset(one for first, last in spans for one in range(max(first, lo), min(last + 1, hi)))
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
         """Tell which of these windows have, or had, a job that prepares them."""

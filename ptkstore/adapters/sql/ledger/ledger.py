@@ -29,7 +29,7 @@ from ptkstore.domain.ledger.journal import (
     next_entry,
     next_policy_entry,
 )
-from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
 from ptkstore.errors import LateWriter
 
 if TYPE_CHECKING:
@@ -242,14 +242,16 @@ def _block(row: Row[Any]) -> BlockRecord:
 
 def _values(entry: Entry) -> dict[str, Any]:
     request = entry.request
+    lo, hi, *further = request.blocks.edges
     return {
         "stream": request.stream,
         "sequence": entry.sequence,
         "key": request.key,
         "kind": entry.kind,
         "ptk_id": request.ptk_id,
-        "lo": request.blocks.lo,
-        "hi": request.blocks.hi,
+        "lo": lo,
+        "hi": hi,
+        "further": str(further) if further else None,
         "epsilon_nano": request.loss.epsilon_nano,
         "delta_atto": request.loss.delta_atto,
         "line": request.line,
@@ -266,7 +268,7 @@ def _entry(row: Row[Any]) -> Entry:
         row.stream,
         row.key,
         row.ptk_id,
-        BlockRange(row.lo, row.hi),
+        BlockSet((row.lo, row.hi, *(json.loads(row.further) if row.further else ()))),
         Loss(row.epsilon_nano, row.delta_atto),
         Charge(tuple(amounts), delta),
         row.line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -26,8 +27,9 @@ from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind, next_entry
 from ptkstore.domain.ledger.rules import Denied, Granted, decide, verify
-from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.blocks import BlockSet, BlockState
 from ptkstore.errors import InvalidRequest, InvariantBroken, Refused
+from tests.support.builders import block_set
 
 WHOLE = Loss.capacity(1, 1e-6)
 RENYI, ZCDP, BASIC = Accountant.RENYI, Accountant.ZCDP, Accountant.BASIC
@@ -44,7 +46,7 @@ def blocks(accountant: Accountant, n: int = 4, capacity: Loss = WHOLE) -> tuple[
 
 
 def request(charge: Charge, lo: int = 0, hi: int = 4, key: str = "k", line: str = COMMON) -> BudgetRequest:
-    return BudgetRequest("taxi", key, "taxi.speed", BlockRange(lo, hi), Loss(1), charge, line)
+    return BudgetRequest("taxi", key, "taxi.speed", BlockSet((lo, hi)), Loss(1), charge, line)
 
 
 def admitted(accountant: Accountant, charge: Charge, capacity: Loss = WHOLE) -> int:
@@ -153,25 +155,26 @@ CHARGES = [
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(CHARGES), st.integers(0, 3), st.integers(1, 4), st.booleans()), max_size=40
+        st.tuples(st.sampled_from(CHARGES), st.sets(st.integers(0, 3), min_size=1), st.booleans()),
+        max_size=40,
     )
 )
-def test_decisions_are_those_of_the_rule_read_slowly(steps: list[tuple[Charge, int, int, bool]]) -> None:
+def test_decisions_are_those_of_the_rule_read_slowly(steps: list[tuple[Charge, set[int], bool]]) -> None:
     caps = caps_of(RENYI, WHOLE)
     filters = Filters.of(blocks(RENYI))
     sums = [[0] * (len(ORDERS) + 2) for _ in range(4)]
-    for charge, lo, width, keep in steps:
-        wish = request(charge, lo, min(4, lo + width))
+    for charge, numbers, keep in steps:
+        wish = replace(request(charge), blocks=block_set(numbers))
         amounts = [*charge.amounts, charge.delta_atto]
         full = []
-        for number in wish.blocks.numbers():
+        for number in wish.blocks:
             after = [s + a for s, a in zip(sums[number], amounts, strict=True)]
             if after[-1] > caps.delta_atto or all(s > c for s, c in zip(after, caps.amounts, strict=False)):
                 full.append(number)
         assert decide(filters, wish) == (Denied("k", tuple(full)) if full else Granted("k"))
         if not full and keep:
             filters.promise(wish)
-            for number in wish.blocks.numbers():
+            for number in wish.blocks:
                 sums[number] = [s + a for s, a in zip(sums[number], amounts, strict=True)]
 
 
@@ -193,8 +196,7 @@ def room_at(orders: list[float], capacity: Loss, left: int) -> Charge:
     st.lists(st.tuples(st.sampled_from(UNLIKE), SHAPES, st.booleans()), min_size=1, max_size=6),
     st.lists(
         st.tuples(
-            st.integers(0, 5),
-            st.integers(1, 6),
+            st.sets(st.integers(0, 5), min_size=1),
             st.lists(st.sampled_from([1, 10**6, 10**6 + 1, SATURATED]), min_size=16, max_size=16),
             st.sampled_from([0, 1, ATTO // 10**6 // 2, ATTO // 10**6]),
             st.booleans(),
@@ -203,7 +205,7 @@ def room_at(orders: list[float], capacity: Loss, left: int) -> Charge:
     ),
 )
 def test_unlike_blocks_are_decided_by_the_plain_rule_whatever_was_decided_before(
-    made: list[tuple[Loss, list[float], bool]], steps: list[tuple[int, int, list[int], int, bool]]
+    made: list[tuple[Loss, list[float], bool]], steps: list[tuple[set[int], list[int], int, bool]]
 ) -> None:
     """Among them states in which each block has room, but no order has room in all of them."""
     filters, sums = Filters(), []
@@ -213,12 +215,13 @@ def test_unlike_blocks_are_decided_by_the_plain_rule_whatever_was_decided_before
         used = room_at(orders, capacity, 10**6)
         filters.promise(request(used, number, number + 1))
         sums.append(used)
-    for lo, width, amounts, delta, keep in steps:
-        if lo >= len(made):
+    for numbers, amounts, delta, keep in steps:
+        there = {number for number in numbers if number < len(made)}
+        if not there:
             continue
-        charge = Charge(tuple(amounts), delta)
-        wish, full = request(charge, lo, min(len(made), lo + width)), []
-        for number in wish.blocks.numbers():
+        charge, full = Charge(tuple(amounts), delta), []
+        wish = replace(request(charge), blocks=block_set(there))
+        for number in wish.blocks:
             used, caps = sums[number], caps_of(RENYI, made[number][0])
             after = [u + a for u, a in zip(used.amounts, amounts, strict=True)]
             fits = admits(caps, after, used.delta_atto + delta)
@@ -226,7 +229,7 @@ def test_unlike_blocks_are_decided_by_the_plain_rule_whatever_was_decided_before
         assert filters.exhausted(wish) == tuple(full)
         if keep and not full:
             filters.promise(wish)
-            for number in wish.blocks.numbers():
+            for number in wish.blocks:
                 pairs = zip(sums[number].amounts, amounts, strict=True)
                 more = tuple(min(SATURATED, u + a) for u, a in pairs)
                 sums[number] = Charge(more, sums[number].delta_atto + delta)
@@ -334,12 +337,12 @@ def test_a_block_is_used_up_when_its_spends_leave_no_room_on_any_line() -> None:
 
     one = Charge((1,))
     spend("a", COMMON, 10)
-    assert filters.used_up(BlockRange(0, 2), one) == ()
+    assert filters.used_up(BlockSet((0, 2)), one) == ()
     filters.promise(request(Charge((10,)), 0, 2, "b", "ptk a.b"))  # only promised: it may come back
-    assert filters.used_up(BlockRange(0, 2), one) == ()
+    assert filters.used_up(BlockSet((0, 2)), one) == ()
     filters.take_back(request(Charge((10,)), 0, 2, "b", "ptk a.b"))
     spend("c", "ptk a.b", 10)
-    assert filters.used_up(BlockRange(0, 2), one) == (0,)
+    assert filters.used_up(BlockSet((0, 2)), one) == (0,)
 
 
 def test_blocks_may_come_in_any_order_and_keep_their_sums() -> None:

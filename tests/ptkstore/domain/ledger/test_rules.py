@@ -16,7 +16,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, Entry, EntryKind, chained_digest
 from ptkstore.domain.ledger.rules import Denied, Granted, decide, decide_all, outcome_of, verify
-from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.blocks import BlockSet, BlockState
 from ptkstore.errors import Conflict, InvalidRequest, InvariantBroken
 
 RESERVE, SPEND, RELEASE = EntryKind.RESERVE, EntryKind.SPEND, EntryKind.RELEASE
@@ -43,7 +43,7 @@ def chained(*entries: Entry) -> list[Entry]:
 
 
 def request(loss: Loss, blocks: tuple[int, int] = (2, 4)) -> BudgetRequest:
-    return BudgetRequest("taxi", "k", "taxi.speed", BlockRange(*blocks), loss, Charge.basic(loss))
+    return BudgetRequest("taxi", "k", "taxi.speed", BlockSet(blocks), loss, Charge.basic(loss))
 
 
 def altered(one: Entry, **change: Any) -> Entry:
@@ -105,7 +105,7 @@ def test_the_answer_to_a_known_key_is_its_history() -> None:
         replace(wish, loss=Loss(3)),
         replace(wish, charge=Charge((4,), 1)),
         replace(wish, line="context eu"),
-        replace(wish, blocks=BlockRange(2, 3)),
+        replace(wish, blocks=BlockSet((2, 3))),
         replace(wish, ptk_id="x.y"),
     ):
         with pytest.raises(Conflict):
@@ -173,8 +173,9 @@ def test_a_sound_journal_has_no_faults() -> None:
         {"key": "z"},
         {"kind": RELEASE},
         {"ptk_id": "taxi.other"},
-        {"blocks": BlockRange(2, 3)},
-        {"blocks": BlockRange(1, 4)},
+        {"blocks": BlockSet((2, 3))},
+        {"blocks": BlockSet((1, 4))},
+        {"blocks": BlockSet((1, 3, 4, 5))},
         {"loss": Loss(2, 1)},
         {"loss": Loss(3, 0)},
         {"charge": Charge((2,), 1)},

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from ptkstore.domain.ptks.ptks import windows_between
 from ptkstore.domain.streams.blocks import (
     HASH_RANGE,
     BlockRange,
+    BlockSet,
     part_bounds,
     parts_of,
     share_of,
@@ -329,6 +331,22 @@ def test_a_block_range_is_half_open_and_never_empty(lo: int, hi: int) -> None:
     assert list(BlockRange(3, 5).numbers()) == [3, 4]
     with pytest.raises(InvalidRequest):
         BlockRange(lo, hi)
+
+
+@given(st.lists(st.sets(st.integers(0, 12), min_size=1), min_size=1, max_size=4))
+def test_a_block_set_holds_the_numbers_of_its_ranges_once_in_order(some: list[set[int]]) -> None:
+    ranges = [BlockRange(min(numbers), max(numbers) + 1) for numbers in some]
+    blocks = BlockSet.of(*ranges)
+    assert list(blocks) == sorted({number for one in ranges for number in one})
+    assert len(blocks) == len(list(blocks))
+    assert all(one.hi < other.lo for one, other in pairwise(blocks.ranges))
+    assert BlockSet.of(*reversed(ranges)) == blocks == BlockSet(blocks.edges)
+
+
+@pytest.mark.parametrize("edges", [(), (1,), (1, 1), (2, 1), (-1, 1), (0, 1, 1, 2), (0, 1, 2), (4, 5, 0, 1)])
+def test_ranges_that_do_not_rise_or_leave_no_gap_are_no_block_set(edges: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidRequest):
+        BlockSet(edges)
 
 
 @given(profile=SHARES, test=SHARES, partitions=st.integers(1, 64))
