@@ -110,7 +110,7 @@ def row_per_block(path: Path, n: int = 200) -> float:
         return n / (time.perf_counter() - start)
 
 
-def microseconds_to_decide(n_blocks: int, *, alike: bool) -> float:
+def microseconds_to_decide(n_blocks: int, *, alike: bool, apart: bool = False) -> float:
     """How long one decision that grants takes over all blocks, in memory.
 
     Parameters
@@ -118,9 +118,15 @@ def microseconds_to_decide(n_blocks: int, *, alike: bool) -> float:
     alike : bool
         Whether some order has room in all blocks. Otherwise each block has room at one order only, and no two
         neighbours at the same one.
+    apart : bool
+        Whether each block is a range of its own, as those of a part of every window are.
     """
-    filters = Filters.of(BlockRecord(n, {COMMON: CAPACITY}, Accountant.RENYI) for n in range(n_blocks))
-    wish = request("k", BlockSet((0, n_blocks)))
+    step = 2 if apart else 1
+    filters = Filters.of(BlockRecord(n, {COMMON: CAPACITY}, Accountant.RENYI) for n in range(step * n_blocks))
+    edges = (0, n_blocks)
+    if apart:
+        edges = tuple(edge for n in range(0, 2 * n_blocks, 2) for edge in (n, n + 1))
+    wish = request("k", BlockSet(edges))
     filters.promise(wish)
     useful = [place for place, cap in enumerate(caps_of(Accountant.RENYI, CAPACITY).amounts) if cap > 0]
     for n in range(0 if alike else n_blocks):
@@ -199,6 +205,20 @@ def rows() -> list[Row]:
                 judged=many / few,
             ),
         ]
+    together, separate = (microseconds_to_decide(365, alike=True, apart=apart) for apart in (False, True))
+    found.append(
+        measured(
+            "ledger-decision-apart",
+            "a decision over 365 separate ranges",
+            unit="us",
+            ours=separate,
+            goal=4,
+            direction="min",
+            against="one range of 365 blocks",
+            theirs=together,
+            judged=separate / together,
+        )
+    )
     return found
 
 
