@@ -100,6 +100,14 @@ class LineageContract:
             ):
                 assert uow.versions.lineage(ptk_id, since) == ()
 
+    def test_a_version_of_several_windows_comes_from_each_of_them(self, catalog: SqlCatalog) -> None:
+        several = version((A, 2), 5)
+        several = replace(several, manifest=canonical_json({**several.content, "windows": [2, 3, 5]}))
+        self.add(catalog, version((A, 1), 1), several, version((A, 3), 6, (A, 2)))
+        found = {window: self.trace(catalog, window) for window in (1, 2, 3, 4, 5)}
+        from_it = [(A, 2), (A, 3)]
+        assert found == {1: [(A, 1)], 2: from_it, 3: from_it, 4: [], 5: from_it}
+
     def test_a_manifest_from_before_origins_were_written_has_none(self, catalog: SqlCatalog) -> None:
         old = {"newest_contributing_window": {"end": "e"}, "release_decision": "elected"}
         self.add(catalog, replace(version((A, 1), 0), manifest=canonical_json(old)))
@@ -135,6 +143,7 @@ class LineageContract:
             '{"newest_contributing_window":{"end":"e"},"release_decision":"elected",'
             '"made_from":[{"ptk_id":"ads.a","version":"1"}]}',
             '{"newest_contributing_window":{"end":"e"},"release_decision":"elected","x":"\\ud800"}',
+            '{"newest_contributing_window":{"end":"e"},"release_decision":"elected","windows":["1"]}',
         ],
     )
     def test_a_version_that_cannot_be_read_is_told_as_that_and_takes_away_no_answer(

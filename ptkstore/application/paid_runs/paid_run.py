@@ -216,7 +216,7 @@ class _Walk(Generic[R]):
     ) -> Spent | Ended | None:
         # What this very claim spent without an answer opened no row: it has yet to begin.
         begun = replace(held, state=self._job.state)
-        outcome = hopeless(begun, spec, uow.windows.get(held.window).state)
+        outcome = hopeless(begun, spec, [uow.windows.get(held.window).state])
         if spec is None or outcome is not None:
             return Ended(outcome or Outcome.WITHDRAWN)
         history = uow.ledger.history(str(held.reservation))

@@ -105,7 +105,7 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
 
 
 def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
-    outcome = hopeless(held, spec, uow.windows.get(held.window).state)
+    outcome = hopeless(held, spec, [uow.windows.get(held.window).state])
     if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != spend.event:
         return Outcome.FAILED  # another trainer than the one paid for
     return outcome

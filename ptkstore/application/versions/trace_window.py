@@ -122,7 +122,7 @@ class _Search:
         while path:
             ptk_id, number = path[-1]
             version = self.candidates(ptk_id).get(number)
-            if version is None or version.window_index == self._asked.index or not version.readable:
+            if version is None or version.was_trained_on(self._asked.index) or not version.readable:
                 self._reaches[path.pop()] = version is not None
                 continue
             unknown = [one for one in version.made_from if not (one in self._reaches or one in entered)]

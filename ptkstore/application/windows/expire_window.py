@@ -58,6 +58,14 @@ def expire_window(
     steps.reached("expired", job.id)
 
 
+def _goes_on(uow: UnitOfWork, run: Job, window: WindowId) -> bool:
+    """Whether a run that has paid for several windows goes on with another one of them."""
+    if run.state is not JobState.OPENED or run.oldest_window is None:
+        return False
+    others = (WindowId(run.stream, index) for index in range(run.oldest_window, run.window.index + 1))
+    return any(uow.windows.get(one).state is WindowState.PREPARED for one in others if one != window)
+
+
 def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
     now = clock.now()
     prepares = uow.jobs.of_window(window, JobKind.PREPARE)
@@ -71,7 +79,7 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
         notify_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
-            if run.state is JobState.ENDED:
+            if run.state is JobState.ENDED or _goes_on(uow, run, window):
                 continue
             release_unopened(uow, run.reservation)
             uow.jobs.save(run.ended(Outcome.EXPIRED))

@@ -40,6 +40,7 @@ def manifest_of(
     """
     policy, loss = stream.policy, spend.loss
     before: Mapping[str, Any] = previous.content if previous else {}
+    first = _span(policy, windows[0])
     charged = [
         {
             "stream": stream.name,
@@ -62,7 +63,9 @@ def manifest_of(
             "tau": spec.target,
             "config": spec.estimator,
             "blocks": [*before.get("blocks", []), *charged],
-            "oldest_contributing_window": before.get("oldest_contributing_window", _span(policy, windows[0])),
+            "oldest_contributing_window": min(
+                (before.get("oldest_contributing_window", first), first), key=lambda one: one["index"]
+            ),
             "newest_contributing_window": _span(policy, windows[-1]),
             **({"windows": list(windows)} if len(windows) > 1 else {}),
             "guarantee": {
@@ -88,7 +91,7 @@ def manifest_of(
     )
 
 
-def _span(policy: Policy, window: int) -> dict[str, object]:
+def _span(policy: Policy, window: int) -> dict[str, Any]:
     return {
         "index": window,
         "start": start_of(policy, window).isoformat(),

@@ -68,9 +68,9 @@ class Version:
 class Lineage:
     """Where a version comes from, as its manifest says, without the rest of it.
 
-    `window_index` and `window_end` are of the newest window in the state, `made_from` the PTKs and numbers of the
-    versions whose states went into it directly. One whose manifest cannot be read has no more than its number and
-    window.
+    `window_index` and `window_end` are of the newest window in the state, `windows` all whose rows were opened for it
+    where these are several, `made_from` the PTKs and numbers of the versions whose states went into it directly. One
+    whose manifest cannot be read has no more than its number and window.
     """
 
     ptk_id: str
@@ -80,6 +80,11 @@ class Lineage:
     release_decision: str = UNREADABLE
     made_from: tuple[tuple[str, int], ...] = ()
     assured: Assured = UNKNOWN
+    windows: tuple[int, ...] = ()
+
+    def was_trained_on(self, window: int) -> bool:
+        """Return whether rows of this window were opened for it."""
+        return window == self.window_index or window in self.windows
 
     @property
     def readable(self) -> bool:

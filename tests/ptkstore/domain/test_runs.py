@@ -19,22 +19,22 @@ KEPT = WindowState.PREPARED
 
 
 def test_only_runs_of_our_own_estimators_open_rows_once_more() -> None:
-    outcomes = {kind: hopeless(BEGUN, replace(ptk_spec(), assurance=kind), KEPT) for kind in Assurance}
+    outcomes = {kind: hopeless(BEGUN, replace(ptk_spec(), assurance=kind), [KEPT]) for kind in Assurance}
     assert outcomes == {
         Assurance.LIBRARY: None,
         Assurance.COMPOSED: Outcome.FAILED,
         Assurance.ASSERTED: Outcome.FAILED,
     }
-    assert hopeless(replace(BEGUN, attempt=MAX_ATTEMPTS + 1), ptk_spec(), KEPT) is Outcome.FAILED
+    assert hopeless(replace(BEGUN, attempt=MAX_ATTEMPTS + 1), ptk_spec(), [KEPT]) is Outcome.FAILED
 
 
 @pytest.mark.parametrize("assurance", Assurance)
 def test_waiting_without_rows_uses_no_attempt_up(assurance: Assurance) -> None:
     waited = replace(NEW, attempt=MAX_ATTEMPTS + 1)
-    assert hopeless(waited, replace(ptk_spec(), assurance=assurance), KEPT) is None
+    assert hopeless(waited, replace(ptk_spec(), assurance=assurance), [KEPT]) is None
 
 
 @pytest.mark.parametrize("job", [NEW, BEGUN], ids=["new", "begun"])
 def test_rows_that_are_gone_and_ptks_that_are_withdrawn_are_not_opened(job: Job) -> None:
-    assert hopeless(job, ptk_spec(), WindowState.EXPIRED) is Outcome.EXPIRED
-    assert hopeless(job, None, KEPT) is Outcome.WITHDRAWN
+    assert hopeless(job, ptk_spec(), [WindowState.EXPIRED]) is Outcome.EXPIRED
+    assert hopeless(job, None, [KEPT]) is Outcome.WITHDRAWN

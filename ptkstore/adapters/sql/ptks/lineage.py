@@ -35,17 +35,19 @@ def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple
 def _lineage(ptk_id: str, number: int, window_index: int, manifest: str) -> Lineage:
     try:
         content = orjson.loads(manifest)
-        end, decision, made_from = _said(content)
+        end, decision, made_from, windows = _said(content)
         assured = assured_in(content, ptk_id)
     except (ValueError, TypeError, LookupError, AttributeError):
         return Lineage(ptk_id, number, window_index)  # others are told nevertheless
-    return Lineage(ptk_id, number, window_index, end, decision, made_from, assured)
+    return Lineage(ptk_id, number, window_index, end, decision, made_from, assured, windows)
 
 
-def _said(content: Any) -> tuple[str, str, tuple[tuple[str, int], ...]]:
+def _said(content: Any) -> tuple[str, str, tuple[tuple[str, int], ...], tuple[int, ...]]:
     end, decision = content["newest_contributing_window"]["end"], content["release_decision"]
     made_from = tuple((one["ptk_id"], one["version"]) for one in content.get("made_from") or ())
     texts = [end, decision, *(ptk_id for ptk_id, _ in made_from)]
-    if not all(type(one) is str for one in texts) or not all(type(number) is int for _, number in made_from):
+    windows = tuple(content.get("windows", ()))
+    numbers = (*(number for _, number in made_from), *windows)
+    if not all(type(one) is str for one in texts) or not all(type(number) is int for number in numbers):
         raise TypeError
-    return end, decision, made_from
+    return end, decision, made_from, windows
