@@ -15,7 +15,7 @@ from ptkstore.adapters.sandbox.messages.orders import Answer, Order, decode_orde
 from ptkstore.adapters.sandbox.processes import fork_server, hardening
 from ptkstore.errors import CorruptObject, WindowGone
 from ptkstore.ports import row_processes
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 
 _LEAST_ROOM_BYTES: Final = 32 << 20
 
@@ -35,11 +35,11 @@ def _answer(order: Order) -> Answer:
         bytearray(_LEAST_ROOM_BYTES)
         return _run(order)
     except MemoryError:
-        return TrainFailed(MEMORY_LIMIT)
+        return RunFailed(MEMORY_LIMIT)
     except WindowGone:
-        return TrainFailed(ROWS_GONE)
+        return RunFailed(ROWS_GONE)
     except CorruptObject:
-        return TrainFailed(ROWS_CORRUPT)
+        return RunFailed(ROWS_CORRUPT)
 
 
 def _run(order: Order) -> Answer:

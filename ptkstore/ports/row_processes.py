@@ -62,8 +62,8 @@ class CollectRequest(_StagingRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class TrainFailed:
-    """The run gave no draft; `code` is one of a fixed set and says nothing about rows."""
+class RunFailed:
+    """The run gave no result; `code` is one of a fixed set and says nothing about rows."""
 
     code: str
 
@@ -71,10 +71,10 @@ class TrainFailed:
 class Trainer(Protocol):
     """Runs one training in a process of its own with limits on time and memory."""
 
-    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         """Train, calling `keep_alive` about once a second; if that raises, the process is killed first."""
 
-    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> RunFailed | None:
         """Have partial statistics written to staging, calling `keep_alive` as `train` does; None if they are."""
 
 
@@ -176,10 +176,10 @@ class SampleProfiler(Protocol):
 
     def profile(
         self, request: ProfileRequest, keep_alive: Callable[[], None]
-    ) -> tuple[Point, ...] | TrainFailed:
+    ) -> tuple[Point, ...] | RunFailed:
         """Answer for each of the request's epsilons, ascending."""
 
-    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         """Tell whether the state's risk is above what its profile promised."""
 
 
@@ -203,7 +203,7 @@ class EvaluateRequest:
 class Evaluator(Protocol):
     """Reads test sets in a process of its own with limits on time and memory."""
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Return the noisy sums, calling `keep_alive` once a second; if it raises, the process is killed first."""
 
 

@@ -31,7 +31,7 @@ from ptkstore.ports.row_processes import (
     EvaluateRequest,
     PrepareRequest,
     ProfileRequest,
-    TrainFailed,
+    RunFailed,
     TrainRequest,
 )
 from ptkstore.sdk import Store
@@ -94,11 +94,11 @@ class SameProcess:
         self._raw = FsspecRawZone(settings.raw, AesGcmSealer())
         self._staging = FsspecStaging(settings.raw, AesGcmSealer())
 
-    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         keep_alive()
         return train(request, self._raw, self._staging)
 
-    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> RunFailed | None:
         keep_alive()
         collect(request, self._raw, self._staging)
         return None
@@ -109,15 +109,15 @@ class SameProcess:
 
     def profile(
         self, request: ProfileRequest, keep_alive: Callable[[], None]
-    ) -> tuple[Answer, ...] | TrainFailed:
+    ) -> tuple[Answer, ...] | RunFailed:
         keep_alive()
         return profile(request, self._raw)
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         keep_alive()
         return evaluate(request, self._raw)
 
-    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         keep_alive()
         return has_drifted(request, self._raw)
 

@@ -39,7 +39,7 @@ from ptkstore.ports.row_processes import (
     ForgetRequest,
     PrepareRequest,
     ProfileRequest,
-    TrainFailed,
+    RunFailed,
     TrainRequest,
 )
 from ptkstore.settings import Settings
@@ -96,10 +96,10 @@ class TrainsHere:
         self._service = service
         self.requests: list[TrainRequest] = []
         self.collected: list[CollectRequest] = []
-        self.failing: TrainFailed | None = None
+        self.failing: RunFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         self.requests.append(request)
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
@@ -108,11 +108,11 @@ class TrainsHere:
         if failing is not None:
             return failing
         made = train(request, self._service.raw, self._service.staging)
-        if isinstance(made, TrainFailed):
+        if isinstance(made, RunFailed):
             return made
-        return verified(made, request, self._service.staging) or TrainFailed("bad-output")
+        return verified(made, request, self._service.staging) or RunFailed("bad-output")
 
-    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> RunFailed | None:
         self.collected.append(request)
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
@@ -127,22 +127,22 @@ class ProfilesHere:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.requests: list[ProfileRequest | DriftRequest] = []
-        self.failing: TrainFailed | None = None
+        self.failing: RunFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
     def profile(
         self, request: ProfileRequest, keep_alive: Callable[[], None]
-    ) -> tuple[Point, ...] | TrainFailed:
+    ) -> tuple[Point, ...] | RunFailed:
         failing = self._begin(request, keep_alive)
         return failing or profile(request, self._service.raw)
 
-    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         failing = self._begin(request, keep_alive)
         return failing or has_drifted(request, self._service.raw)
 
     def _begin(
         self, request: ProfileRequest | DriftRequest, keep_alive: Callable[[], None]
-    ) -> TrainFailed | None:
+    ) -> RunFailed | None:
         self.requests.append(request)
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
@@ -157,10 +157,10 @@ class EvaluatesHere:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.requests: list[EvaluateRequest] = []
-        self.failing: TrainFailed | None = None
+        self.failing: RunFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         self.requests.append(request)
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()

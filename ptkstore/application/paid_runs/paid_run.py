@@ -22,7 +22,7 @@ from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError,
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.row_processes import OpenedRows, TrainFailed
+from ptkstore.ports.row_processes import OpenedRows, RunFailed
 from ptkstore.ports.runtime import Steps
 
 R = TypeVar("R")
@@ -113,7 +113,7 @@ class PaidRun(ABC, Generic[R]):
         """Return what it is charged, reserved by now at the latest."""
 
     @abstractmethod
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | RunFailed:
         """Run in a process of its own."""
 
     @abstractmethod
@@ -253,11 +253,11 @@ class _Walk(Generic[R]):
         urls = tuple(opening.raw.part_url(window, file) for file in rows.files)
         return OpenedRows(urls, rows.low, rows.high, key)
 
-    def _begin(self, spent: Spent, rows: OpenedRows) -> R | TrainFailed:
+    def _begin(self, spent: Spent, rows: OpenedRows) -> R | RunFailed:
         self._opening.keep_alive()
         return self._run.run(spent, rows, self._opening.keep_alive)
 
-    def _keep(self, spent: Spent, result: R | TrainFailed, at: datetime) -> bool:
+    def _keep(self, spent: Spent, result: R | RunFailed, at: datetime) -> bool:
         """Repeatable: `LeaseLost` means that this result is not kept and never will be."""
         run = self._run
         with self._spending.begin() as uow:
@@ -267,11 +267,11 @@ class _Walk(Generic[R]):
             try:
                 held = uow.jobs.held(self._job)
             except LeaseLost:
-                if not isinstance(result, TrainFailed) and run.was_kept(uow, result):
+                if not isinstance(result, RunFailed) and run.was_kept(uow, result):
                     return True
                 raise
             expect_spent(uow, spent.spend)
-            if isinstance(result, TrainFailed):
+            if isinstance(result, RunFailed):
                 ended = Ended(Outcome.FAILED, result.code)
                 self._finish(uow, held, ended)
                 run.note_failure(uow, result.code, at)

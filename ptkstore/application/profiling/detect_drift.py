@@ -16,7 +16,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.row_processes import DriftRequest, OpenedRows, SampleProfiler, TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, OpenedRows, RunFailed, SampleProfiler
 
 
 def detect_drift(
@@ -42,7 +42,7 @@ class _Testing(ProfileSetRun[bool]):
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
         return drift_price(spec.estimator, self.ask, policy)
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> bool | RunFailed:
         assert self.ask.drift is not None
         request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, rows)
         return self.profiler.has_drifted(request, keep_alive)

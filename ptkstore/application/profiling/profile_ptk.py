@@ -14,7 +14,7 @@ from ptkstore.domain.ptks.profiles import Point, ProfileRecord, ProfileState, Ve
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, SampleProfiler, TrainFailed
+from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, RunFailed, SampleProfiler
 
 
 def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: SampleProfiler) -> None:
@@ -35,7 +35,7 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
 
     def run(
         self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]
-    ) -> tuple[Point, ...] | TrainFailed:
+    ) -> tuple[Point, ...] | RunFailed:
         attempt = self._attempt
         request = ProfileRequest(
             spent.spec.estimator,

@@ -19,7 +19,7 @@ from ptkstore.errors import LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
-from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
+from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, RunFailed, Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def collect_partial(
         failed = trainer.collect(request, opening.keep_alive)
         spending.commit_retry.ticks.wait()
         steps.reached("collected", job.id)
-        if failed == TrainFailed(STAGING_FAILED):
+        if failed == RunFailed(STAGING_FAILED):
             discard((job,), keys, staging)  # part of it may be there
             raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
         if failed is None:

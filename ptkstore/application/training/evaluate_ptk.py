@@ -29,7 +29,7 @@ from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_bl
 from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, TrainFailed
+from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
 
 DENIED: Final = "evaluation-denied"
 
@@ -72,7 +72,7 @@ class _Evaluating(PaidRun[RiskMass]):
                 return Ended(Outcome.REFUSED, DENIED)
         return price
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         request = EvaluateRequest(
             estimator=self._estimator,
             epsilon=spent.spend.loss.spendable_epsilon,

@@ -42,7 +42,7 @@ from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
-from ptkstore.ports.row_processes import OpenedRows, Trainer, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import OpenedRows, RunFailed, Trainer, TrainRequest
 from ptkstore.ports.team_code import Bundles, Sandbox
 
 PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
@@ -165,7 +165,7 @@ class _Training(PaidRun[Draft]):
             uow.jobs.save(replace(claimed.job, state=JobState.OPENED, attempt=1))  # waits without a lease
         return not self.is_split
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         request = TrainRequest(
             estimator=spent.spec.estimator,
             epsilon=spent.spend.loss.spendable_epsilon,

@@ -15,7 +15,7 @@ from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.streams import Assurance, Closing
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.api_server import Api, all_items, problem
 from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import Inspector, bundle_with, described
@@ -159,7 +159,7 @@ def test_trainings_say_what_they_made_or_a_code(api: Api) -> None:
     world = api.world
     world.register()
     world.publish(0)
-    world.trainer.failing = TrainFailed("killed")
+    world.trainer.failing = RunFailed("killed")
     world.publish(1)
     world.publish(2)
     world.ingest((3.5,))

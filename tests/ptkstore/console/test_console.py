@@ -19,7 +19,7 @@ from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, signed_in
 from tests.support.receiver import WebhookReceiver
@@ -214,7 +214,7 @@ def test_owners_see_the_words_left_for_them_and_the_ends_of_their_trainings(
         api.grant("ads", "taxi", Role.CONSUMER)
         world.publish(0)
         made, _ = world.service.subscribe_to_ptk("taxi.speed", webhook_receiver.endpoint(), team="ads")
-        world.trainer.failing = TrainFailed("killed")
+        world.trainer.failing = RunFailed("killed")
         world.publish(1)
         world.publish(2)
         webhook_receiver.answer_next(1, 410)

@@ -12,7 +12,7 @@ import pytest
 
 from ptkstore.domain.identity import Role
 from ptkstore.domain.subscriptions import DeadLetter
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.services.chromium import Chromium, executable
 from tests.support.api_server import Api
 from tests.support.plugins.lacking import needs
@@ -53,7 +53,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         world.register(epsilon=0.35, description=DESCRIPTION)
         world.register("busy_hours", epsilon=0.2)
         for day in range(14):
-            world.trainer.failing = TrainFailed("memory-limit") if day == 13 else None
+            world.trainer.failing = RunFailed("memory-limit") if day == 13 else None
             world.publish(day)
         world.register("late_comer", epsilon=0.25)
         world.ingest((14.5,))

@@ -10,7 +10,7 @@ from ptkstore import connect
 from ptkstore.domain.identity import Role
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, NotAllowed, UnknownName
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport
 from tests.support.api_server import Api
@@ -62,7 +62,7 @@ def test_a_name_or_a_time_that_cannot_be_one_is_refused(store: Store) -> None:
 
 def test_trainings_say_what_they_made_or_a_code(api: Api, store: Store, world: World) -> None:
     world.publish(0)
-    world.trainer.failing = TrainFailed("timeout")
+    world.trainer.failing = RunFailed("timeout")
     world.publish(1)
     found = store.trainings(PTK)
     assert [(one["window"], one["outcome"], one["version"], one["code"]) for one in found] == [

@@ -22,8 +22,8 @@ from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.row_processes import (
     STAGING_FAILED,
     CollectRequest,
+    RunFailed,
     StagedPartial,
-    TrainFailed,
     TrainRequest,
 )
 
@@ -38,7 +38,7 @@ def train(
     staging: Staging,
     bubblewrap: Bubblewrap | None = None,
     limits: Limits = USUAL_LIMITS,
-) -> Draft | TrainFailed:
+) -> Draft | RunFailed:
     """Train on the granted rows, or on what was collected of them, and leave the state in staging.
 
     Parameters
@@ -56,7 +56,7 @@ def train(
         released = train_team_code(
             estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
         )
-        return released if isinstance(released, TrainFailed) else _drafted(released, request, staging)
+        return released if isinstance(released, RunFailed) else _drafted(released, request, staging)
     parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
     if not request.partials:
         parts = [_collected(estimator, request, raw)]
@@ -64,7 +64,7 @@ def train(
     return _drafted(state, request, staging)
 
 
-def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | TrainFailed:
+def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | RunFailed:
     contents, files = {}, []
     for name, content in state.to_files().items():
         if name.endswith(_SUFFIX):
@@ -72,18 +72,18 @@ def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> D
             files.append(StateFile(table_file_name(name.removesuffix(_SUFFIX), sha256), len(content), sha256))
             contents[files[-1].name] = content
     if not _written(request, contents, staging):
-        return TrainFailed(STAGING_FAILED)
+        return RunFailed(STAGING_FAILED)
     return Draft(request.draft_id, tuple(files), dict(state.meta))
 
 
-def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> TrainFailed | None:
+def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> RunFailed | None:
     """Leave the exact statistics of the granted rows in staging: **private**, and encrypted there.
 
     They are not compressed: how long sums are depends on the estimator alone.
     """
     table = _collected(_estimator(request), request, raw).to_table()
     written = _written(request, {PARTIAL_FILE: bytes(stream_of(table))}, staging)
-    return None if written else TrainFailed(STAGING_FAILED)
+    return None if written else RunFailed(STAGING_FAILED)
 
 
 def _written(request: TrainRequest | CollectRequest, files: Mapping[str, bytes], staging: Staging) -> bool:

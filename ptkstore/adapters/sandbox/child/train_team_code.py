@@ -17,7 +17,7 @@ from ptkstore.adapters.sandbox.messages.codes import TEAM_CODE_FAILED
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, Parts, state_from
 from ptkstore.adapters.sandbox.processes.process import Limits
 from ptkstore.errors import NoSandbox
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 
 _KEPT = ("loss", "n_releases", "noise_std", "noise_variance", "defaults")
 
@@ -29,7 +29,7 @@ def train_team_code(
     previous: ReleasedState | None,
     bubblewrap: Bubblewrap,
     limits: Limits,
-) -> ReleasedState | TrainFailed:
+) -> ReleasedState | RunFailed:
     """Train once in the sandbox; nothing of what the code prints, raises or takes is told.
 
     Parameters
@@ -48,14 +48,14 @@ def train_team_code(
     try:
         ended = run_confined(bubblewrap, header, parts, limits)
     except NoSandbox as error:
-        return TrainFailed(error.code)
+        return RunFailed(error.code)
     if ended.failure is not None:
-        return TrainFailed(ended.failure)
+        return RunFailed(ended.failure)
     releases = 1 if previous is None else 1 + int(previous.meta["n_releases"])
     try:
         return state_from(ended.answer, estimator, releases)
     except NotAsDeclared:
-        return TrainFailed(TEAM_CODE_FAILED)
+        return RunFailed(TEAM_CODE_FAILED)
 
 
 def _previous(previous: ReleasedState | None) -> Iterator[tuple[str, memoryview]]:

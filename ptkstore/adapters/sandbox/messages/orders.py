@@ -19,9 +19,9 @@ from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import STAGING_FAILED, Request, TrainFailed
+from ptkstore.ports.row_processes import STAGING_FAILED, Request, RunFailed
 
-Answer: TypeAlias = Draft | TrainFailed | RiskMass | tuple[Point, ...] | bool | None
+Answer: TypeAlias = Draft | RunFailed | RiskMass | tuple[Point, ...] | bool | None
 """None says that the files are written."""
 SAID_BY_CHILD: Final = frozenset(
     {MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, STAGING_FAILED, TEAM_CODE_FAILED, NO_SANDBOX}
@@ -60,13 +60,13 @@ def encode_answer(answer: Answer) -> bytes:
     return to_json(replace(answer, facts=None) if isinstance(answer, Draft) else answer) + b"\n"
 
 
-def decode_answer(expected: type[_Expected], line: bytes) -> _Expected | TrainFailed:
+def decode_answer(expected: type[_Expected], line: bytes) -> _Expected | RunFailed:
     """Read the child's answer, true or not; anything but one line of the expected type is `bad-output`."""
     member: Any = expected
     try:
-        answer: _Expected | TrainFailed = from_json(member | TrainFailed, line)
+        answer: _Expected | RunFailed = from_json(member | RunFailed, line)
     except ValueError:
-        return TrainFailed(BAD_OUTPUT)
-    unknown = isinstance(answer, TrainFailed) and answer.code not in SAID_BY_CHILD
+        return RunFailed(BAD_OUTPUT)
+    unknown = isinstance(answer, RunFailed) and answer.code not in SAID_BY_CHILD
     unknown = unknown or (isinstance(answer, Draft) and answer.facts is not None)
-    return TrainFailed(BAD_OUTPUT) if unknown or not line.endswith(b"\n") else answer
+    return RunFailed(BAD_OUTPUT) if unknown or not line.endswith(b"\n") else answer

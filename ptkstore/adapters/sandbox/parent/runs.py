@@ -27,7 +27,7 @@ from ptkstore.ports.row_processes import (
     PrepareRequest,
     ProfileRequest,
     Request,
-    TrainFailed,
+    RunFailed,
     TrainRequest,
 )
 
@@ -49,43 +49,43 @@ class ChildRuns:
         self._program = program
         self._staging = staging
 
-    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         """Train in a child and verify what it drafted."""
         library = request.bundle is None
         draft = self._answer(Draft, request, keep_alive)
-        if isinstance(draft, TrainFailed):
+        if isinstance(draft, RunFailed):
             # How a run of team code ended, and what it can be made to end with, is told to nobody.
-            return draft if library or draft.code in SAID_OF_TEAM_CODE else TrainFailed(TEAM_CODE_FAILED)
+            return draft if library or draft.code in SAID_OF_TEAM_CODE else RunFailed(TEAM_CODE_FAILED)
         from ptkstore.adapters.sandbox.parent.draft_check import verified  # heavy
         from ptkstore.application.versions.servable import UndeclaredValue
 
         try:
             sound = verified(draft, request, self._staging)
         except UndeclaredValue:
-            return TrainFailed(UNDECLARED_VALUE)
-        return sound or TrainFailed(BAD_OUTPUT if library else TEAM_CODE_FAILED)
+            return RunFailed(UNDECLARED_VALUE)
+        return sound or RunFailed(BAD_OUTPUT if library else TEAM_CODE_FAILED)
 
-    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> RunFailed | None:
         """Collect in a child; what it wrote is looked at by the training alone, in a process of its own."""
         return self._answer(NoneType, request, keep_alive)
 
     def profile(
         self, request: ProfileRequest, keep_alive: Callable[[], None]
-    ) -> tuple[Point, ...] | TrainFailed:
+    ) -> tuple[Point, ...] | RunFailed:
         """Profile in a child."""
         points = self._answer(tuple[Point, ...], request, keep_alive)
-        sound = isinstance(points, TrainFailed) or _is_answer(points, request)
-        return points if sound else TrainFailed(BAD_OUTPUT)
+        sound = isinstance(points, RunFailed) or _is_answer(points, request)
+        return points if sound else RunFailed(BAD_OUTPUT)
 
-    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         """Test in a child."""
         return self._answer(bool, request, keep_alive)
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Evaluate in a child."""
         mass = self._answer(RiskMass, request, keep_alive)
         if isinstance(mass, RiskMass) and max(abs(mass.lost), abs(mass.kept)) >= _INT64_END:
-            return TrainFailed(BAD_OUTPUT)
+            return RunFailed(BAD_OUTPUT)
         return mass
 
     def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
@@ -111,11 +111,11 @@ class ChildRuns:
 
     def _answer(
         self, expected: type[_Answer], request: Request, keep_alive: Callable[[], None]
-    ) -> _Answer | TrainFailed:
+    ) -> _Answer | RunFailed:
         """Return what the child said, true or not; anything but one well-formed answer is a fixed code."""
         ended = self._program.run(request, keep_alive)
         code = failure_of(ended)
-        return decode_answer(expected, ended.answer) if code is None else TrainFailed(code)
+        return decode_answer(expected, ended.answer) if code is None else RunFailed(code)
 
 
 def _is_answer(points: tuple[Point, ...], request: ProfileRequest) -> bool:

@@ -16,7 +16,7 @@ from ptkstore.adapters.sandbox.parent.program import MODULE
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits, run_child
 from ptkstore.errors import LeaseLost, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.sandbox_orders import FORKS_AND_WAITS, World, nothing
 from tests.support.waiting import lives, until
 
@@ -151,7 +151,7 @@ def test_a_training_that_meets_a_limit_ends_with_a_code(
     world: World, options: dict[str, object], codes: set[str]
 ) -> None:
     ended = world.runs(**options).train(world.request(), nothing)
-    assert isinstance(ended, TrainFailed)
+    assert isinstance(ended, RunFailed)
     assert ended.code in codes
     assert world.staging.drafts() == ()
 
@@ -177,7 +177,7 @@ def test_a_killed_child_has_a_code_and_its_directory_is_removed(
                 child.kill()
 
     rows = world.request(part_urls=(slow_part(tmp_path),))
-    assert world.runs().train(rows, kill) == TrainFailed("killed")
+    assert world.runs().train(rows, kill) == RunFailed("killed")
     assert directories
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -228,7 +228,7 @@ def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
                 seen.extend((inside / name).read_bytes() for name in ("cmdline", "environ"))
                 child.kill()
 
-    assert world.runs(timeout_seconds=60).train(request, look) == TrainFailed("killed")
+    assert world.runs(timeout_seconds=60).train(request, look) == RunFailed("killed")
     assert MODULE.encode() in seen[0]
     for secret in (request.window_key, request.draft_key):
         forms = (secret, secret.hex().encode(), base64.b64encode(secret))

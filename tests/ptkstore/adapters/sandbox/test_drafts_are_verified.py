@@ -27,8 +27,8 @@ from ptkstore.domain.versions.versions import Draft, StateFile
 from ptkstore.ports.row_processes import (
     CollectRequest,
     EvaluateRequest,
+    RunFailed,
     StagedPartial,
-    TrainFailed,
     TrainRequest,
 )
 from tests.support.sandbox_orders import SPEC, World, nothing
@@ -277,12 +277,12 @@ def test_a_draft_whose_bytes_were_changed_is_not(world: World, request_: TrainRe
     ],
 )
 def test_an_answer_of_another_form_is_bad_output(line: bytes) -> None:
-    assert decode_answer(Draft, line) == TrainFailed("bad-output")
+    assert decode_answer(Draft, line) == RunFailed("bad-output")
 
 
 @pytest.mark.parametrize("code", ["memory-limit", "rows-gone", "rows-corrupt"])
 def test_the_codes_of_a_child_come_through(code: str) -> None:
-    assert decode_answer(Draft, encode_answer(TrainFailed(code))) == TrainFailed(code)
+    assert decode_answer(Draft, encode_answer(RunFailed(code))) == RunFailed(code)
 
 
 def test_an_order_arrives_as_it_was_sent(world: World) -> None:
@@ -308,19 +308,19 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     ("line", "told"),
     [
         (b'{"lost": -7, "kept": 9}\n', RiskMass(-7, 9)),
-        (b'{"code": "rows-gone"}\n', TrainFailed("rows-gone")),
-        (b'{"code": "canary-77"}\n', TrainFailed("bad-output")),
-        (b'{"lost": 1, "kept": 2.0}\n', TrainFailed("bad-output")),
-        (b'{"lost": true, "kept": 2}\n', TrainFailed("bad-output")),
-        (b'{"lost": 1, "kept": 9223372036854775808}\n', TrainFailed("bad-output")),
-        (b'{"lost": 1, "kept": 2, "rows": 3}\n', TrainFailed("bad-output")),
-        (b'{"lost": 1, "kept": 2}', TrainFailed("bad-output")),
-        (b"[1, 2]\n", TrainFailed("bad-output")),
-        (b"", TrainFailed("bad-output")),
+        (b'{"code": "rows-gone"}\n', RunFailed("rows-gone")),
+        (b'{"code": "canary-77"}\n', RunFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2.0}\n', RunFailed("bad-output")),
+        (b'{"lost": true, "kept": 2}\n', RunFailed("bad-output")),
+        (b'{"lost": 1, "kept": 9223372036854775808}\n', RunFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2, "rows": 3}\n', RunFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2}', RunFailed("bad-output")),
+        (b"[1, 2]\n", RunFailed("bad-output")),
+        (b"", RunFailed("bad-output")),
     ],
 )
 def test_an_estimate_is_two_whole_numbers_or_a_fixed_code(
-    world: World, line: bytes, told: RiskMass | TrainFailed
+    world: World, line: bytes, told: RiskMass | RunFailed
 ) -> None:
     request = EvaluateRequest(SPEC, 0.1, {}, (), 0, 2**64, b"")
     assert world.runs_that_answer(line).evaluate(request, nothing) == told

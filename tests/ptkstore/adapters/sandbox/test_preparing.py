@@ -29,7 +29,7 @@ from ptkstore.adapters.sandbox.parent.program import storage_environment
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.domain.streams.streams import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.row_processes import PrepareRequest, TrainFailed
+from ptkstore.ports.row_processes import PrepareRequest, RunFailed
 from tests.support.sandbox_orders import WHOLE, WINDOW, World, nothing
 
 SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("zone", ColumnType.STRING)), "at")
@@ -360,7 +360,7 @@ def test_an_order_to_prepare_comes_back_whole_and_shows_no_key(
     ],
 )
 def test_only_a_well_formed_line_is_believed(line: bytes, code: str | None) -> None:
-    assert decode_answer(NoneType, line) == (None if code is None else TrainFailed(code))
+    assert decode_answer(NoneType, line) == (None if code is None else RunFailed(code))
 
 
 ENVIRONMENT = {

@@ -9,7 +9,7 @@ import pytest
 
 from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.sandbox_orders import World, counts, near, nothing, state_of
 
 
@@ -71,7 +71,7 @@ def test_a_training_that_cannot_work_fails_with_a_code_and_nothing_else(
     world: World, capfd: pytest.CaptureFixture[str], fault: Any, changes: dict[str, Any], code: str
 ) -> None:
     fault(world)
-    assert world.runs().train(world.request(**changes), nothing) == TrainFailed(code)
+    assert world.runs().train(world.request(**changes), nothing) == RunFailed(code)
     assert world.staging.drafts() == ()
     assert capfd.readouterr() == ("", "")
 
@@ -79,4 +79,4 @@ def test_a_training_that_cannot_work_fails_with_a_code_and_nothing_else(
 def test_a_draft_that_is_not_sound_is_bad_output(world: World) -> None:
     elsewhere = world.elsewhere()
     trainer = ChildRuns(world.program(), staging=elsewhere)
-    assert trainer.train(world.request(), nothing) == TrainFailed("bad-output")
+    assert trainer.train(world.request(), nothing) == RunFailed("bad-output")

@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
     encode_order,
 )
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
-from ptkstore.ports.row_processes import DriftRequest, OpenedRows, ProfileRequest, TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, OpenedRows, ProfileRequest, RunFailed
 from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing
 
 N = 3_000
@@ -118,7 +118,7 @@ def test_a_run_that_cannot_work_fails_with_a_code_and_nothing_else(
     mixed: World, fault: Callable[[World], None], options: dict[str, Any], code: str
 ) -> None:
     fault(mixed)
-    assert mixed.runs(**options).profile(to_profile(mixed), nothing) == TrainFailed(code)
+    assert mixed.runs(**options).profile(to_profile(mixed), nothing) == RunFailed(code)
 
 
 def test_requests_travel_whole_and_show_no_key(mixed: World) -> None:
@@ -163,21 +163,21 @@ def test_answers_travel_whole(mixed: World) -> None:
 )
 def test_what_is_no_answer_to_the_question_is_bad_output(mixed: World, content: object) -> None:
     runs = mixed.runs_that_answer(line(content))
-    assert runs.profile(to_profile(mixed), nothing) == TrainFailed("bad-output")
+    assert runs.profile(to_profile(mixed), nothing) == RunFailed("bad-output")
 
 
 @pytest.mark.parametrize("content", [1, "no", [], None, [True], {"drifted": True}])
 def test_what_is_no_verdict_is_refused(mixed: World, content: object) -> None:
     runs = mixed.runs_that_answer(line(content))
-    assert runs.has_drifted(to_test(mixed, 10.0), nothing) == TrainFailed("bad-output")
+    assert runs.has_drifted(to_test(mixed, 10.0), nothing) == RunFailed("bad-output")
 
 
 @pytest.mark.parametrize(
     "answer", [b"", b"true", b"nonsense\n", b"[1]\n", b"7\n", b'{"code": "memory-limit"}']
 )
 def test_a_line_that_is_no_document_is_bad_output(answer: bytes) -> None:
-    assert decode_answer(bool, answer) == TrainFailed("bad-output")
+    assert decode_answer(bool, answer) == RunFailed("bad-output")
 
 
 def test_a_code_of_the_child_is_passed_on() -> None:
-    assert decode_answer(bool, line({"code": "memory-limit"})) == TrainFailed("memory-limit")
+    assert decode_answer(bool, line({"code": "memory-limit"})) == RunFailed("memory-limit")

@@ -26,12 +26,12 @@ from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limi
 from ptkstore.adapters.sandbox.parent.fair_queue import FairQueue
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.sandbox_orders import World, nothing, state_of
 from tests.support.team_code import GOOD, ROOMY, bundle_with, described
 from tests.support.waiting import until
 
-FAILED = TrainFailed("team-code-failed")
+FAILED = RunFailed("team-code-failed")
 ROWS = pa.table({"hour": pa.array([8] * 500 + [9] * 20)})
 ZONES = {"zones": {"keys": ["zone"], "columns": [["zone", "string"], ["rows", "float64"], ["many", "bool"]]}}
 BY_ZONE = """
@@ -206,7 +206,7 @@ def train_dp(trainset_iter, epsilon, previous_model_state, previous_config):
 FOUND = {"found": {"keys": ["attempt"], "columns": [["attempt", "string"], ["succeeded", "bool"]]}}
 
 
-def train(code: str, limits: Limits = ROOMY, **changes: Any) -> ReleasedState | TrainFailed:
+def train(code: str, limits: Limits = ROOMY, **changes: Any) -> ReleasedState | RunFailed:
     bundle = bundle_with(code)
     return train_team_code(described(bundle, **changes), bundle, ROWS, None, Bubblewrap(), limits)
 
@@ -274,7 +274,7 @@ def test_texts_of_rows_leave_only_as_far_as_they_were_declared(
         bundle=bundle,
     )
     found = world.runs(timeout_seconds=300).train(request, nothing)
-    assert isinstance(found, Draft) if code is None else found == TrainFailed(code)
+    assert isinstance(found, Draft) if code is None else found == RunFailed(code)
 
 
 @pytest.mark.long
@@ -391,7 +391,7 @@ def test_without_bubblewrap_nothing_is_run(tmp_path: Path) -> None:
     with pytest.raises(NoSandbox):
         BubblewrapSandbox(nowhere, ROOMY).examine(described(bundle), bundle, 0)
     made = train_team_code(described(bundle), bundle, ROWS, None, nowhere, ROOMY)
-    assert made == TrainFailed("no-sandbox")
+    assert made == RunFailed("no-sandbox")
 
 
 def fake_bubblewrap(folder: Path, text: str) -> Bubblewrap:

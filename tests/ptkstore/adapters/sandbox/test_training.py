@@ -26,7 +26,7 @@ from ptkstore.errors import (
     UnknownName,
     WindowGone,
 )
-from ptkstore.ports.row_processes import CollectRequest, StagedPartial, TrainFailed
+from ptkstore.ports.row_processes import CollectRequest, RunFailed, StagedPartial
 from tests.support.sandbox_orders import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 
@@ -227,6 +227,6 @@ def test_a_run_whose_result_staging_never_takes_ends_with_a_code(
     staging = Refusing(world, 10**6, Unavailable("full"))
     request = world.request()
     fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(CollectRequest)}
-    assert train(request, world.raw, staging) == TrainFailed("staging-failed")
-    assert collect(CollectRequest(**fields), world.raw, staging) == TrainFailed("staging-failed")
-    assert decode_answer(Draft, encode_answer(TrainFailed("staging-failed"))) == TrainFailed("staging-failed")
+    assert train(request, world.raw, staging) == RunFailed("staging-failed")
+    assert collect(CollectRequest(**fields), world.raw, staging) == RunFailed("staging-failed")
+    assert decode_answer(Draft, encode_answer(RunFailed("staging-failed"))) == RunFailed("staging-failed")

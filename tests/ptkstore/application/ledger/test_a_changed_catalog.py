@@ -18,7 +18,7 @@ from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownName
-from ptkstore.ports.row_processes import ProfileRequest, TrainFailed
+from ptkstore.ports.row_processes import ProfileRequest, RunFailed
 from ptkstore.sdk import check_report
 from tests.support.profiled_world import profiled_world, rides
 from tests.support.profiled_world import register as register_profiled
@@ -275,7 +275,7 @@ def rerun(world: World, elsewhere: World, job_id: str, requests: str) -> tuple[o
             with as_administrator(world) as connection:
                 connection.execute("UPDATE stream SET content = ?", (text,))
                 connection.execute("UPDATE job SET state = 'opened', outcome = NULL WHERE id = ?", (job_id,))
-        one.service.__dict__[requests].failing = TrainFailed("failed")
+        one.service.__dict__[requests].failing = RunFailed("failed")
         assert one.service.work_on(job_id)
         seen.append(of_rows(one.service.__dict__[requests].requests[-1]))
     return seen[0], seen[1]

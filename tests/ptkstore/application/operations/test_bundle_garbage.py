@@ -18,7 +18,7 @@ from ptkstore.domain.ptks.bundles import sha256_of
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable, UnknownName
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, NOW, ORIGIN, World, trips
 
@@ -186,7 +186,7 @@ def test_while_a_training_is_under_way_its_teams_code_stays_whatever_is_register
     world.service.ingest("open", trips((0.5, 0.6)))
     world.service.close_windows("open", ORIGIN + DAY)
     world.trainer.meanwhile = meanwhile
-    world.trainer.failing = TrainFailed("team-code-failed")
+    world.trainer.failing = RunFailed("team-code-failed")
     world.work()
     assert seen == [of(C, THIRD, "ads")]
     assert world.service.bundles.get(A) == FIRST

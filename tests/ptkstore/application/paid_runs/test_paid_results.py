@@ -18,7 +18,7 @@ from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import STREAM, World, trips
 
@@ -180,7 +180,7 @@ def test_an_answer_is_given_up_when_its_worker_is_told_to_stop(faults: Faults, p
 @pytest.mark.long
 def test_a_run_that_failed_is_not_run_again_because_the_catalog_was_away(faults: Faults, paid: Paid) -> None:
     world = faults.world
-    world.evaluator.failing = world.profiler.failing = TrainFailed("memory-limit")
+    world.evaluator.failing = world.profiler.failing = RunFailed("memory-limit")
     faults.away_for(10, paid.ends_at)
     assert world.service.work_on(paid.job_id)
     expect_kept(world, paid, Outcome.FAILED)

@@ -12,7 +12,7 @@ from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable
-from ptkstore.ports.row_processes import STAGING_FAILED, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import STAGING_FAILED, RunFailed, TrainRequest
 from tests.support.catalog_faults import Faults
 from tests.support.world import World
 
@@ -103,7 +103,7 @@ def test_a_paid_training_outlasts_a_raw_zone_that_is_full(
 def test_a_paid_partial_outlasts_a_raw_zone_that_is_full(
     split: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    split.trainer.failing = TrainFailed(STAGING_FAILED)
+    split.trainer.failing = RunFailed(STAGING_FAILED)
     put_off(split, PARTIAL)
     with monkeypatch.context() as patch:
         full(split, patch)
@@ -176,7 +176,7 @@ def test_an_own_run_for_which_no_process_starts_goes_on_under_its_spend(
         uow.commit()
     train, refused = reserved.trainer.train, []
 
-    def crowded(request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def crowded(request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | RunFailed:
         if not starts or len(refused) < OFTEN:
             refused.append(reserved.train_block(0))
             raise NoProcess("the machine starts no process now")

@@ -15,7 +15,7 @@ from ptkstore.adapters.objects.names import STAGING
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import OutcomeUnknown, Unavailable
-from ptkstore.ports.row_processes import STAGING_FAILED, TrainFailed
+from ptkstore.ports.row_processes import STAGING_FAILED, RunFailed
 from tests.support.catalog_faults import Faults
 from tests.support.world import DAY, ORIGIN, STREAM, World
 
@@ -257,9 +257,9 @@ def expect_nothing_left(world: World, outcome: Outcome) -> None:
 def test_partials_go_with_a_training_whose_end_nobody_heard(merging: Faults) -> None:
     world = merging.world
 
-    def train(*_: Any) -> TrainFailed:
+    def train(*_: Any) -> RunFailed:
         merging.unanswered(True)
-        return TrainFailed("memory-limit")
+        return RunFailed("memory-limit")
 
     world.trainer.train = train  # type: ignore[method-assign,assignment]
     assert world.service.work_on(TRAIN)
@@ -278,7 +278,7 @@ def test_partials_go_with_a_training_that_ended_unheard_before_it_began_again(me
 
 def test_a_partial_that_staging_does_not_take_is_collected_again(split: World) -> None:
     world = split
-    world.trainer.failing = TrainFailed(STAGING_FAILED)
+    world.trainer.failing = RunFailed(STAGING_FAILED)
     with pytest.raises(Unavailable):
         world.work("partial")
     assert world.service.keys.draft_ids() == ()

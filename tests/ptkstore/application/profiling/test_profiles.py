@@ -23,7 +23,7 @@ from ptkstore.domain.streams.blocks import part_bounds
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
-from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, RunFailed
 from tests.support.cases import case
 from tests.support.profiled_world import (
     EPSILON,
@@ -441,7 +441,7 @@ def test_a_run_that_fails_keeps_the_spend_tells_a_code_and_the_next_window_asks_
     world: World,
 ) -> None:
     register(world)
-    world.profiler.failing = TrainFailed("timeout")
+    world.profiler.failing = RunFailed("timeout")
     run(world, 0)
     job = world.job("profile/taxi.centre/0")
     assert (job.state, job.outcome, spent(world, 0)) == (JobState.ENDED, Outcome.FAILED, (0, HALF))
@@ -459,7 +459,7 @@ def test_a_run_that_fails_keeps_the_spend_tells_a_code_and_the_next_window_asks_
 def test_runs_that_fail_are_given_up_after_the_declared_number(world: World) -> None:
     register(world, config=asked(tries=2))
     for day in range(3):
-        world.profiler.failing = TrainFailed("memory-limit")
+        world.profiler.failing = RunFailed("memory-limit")
         run(world, day, empty(day))
     assert (view(world).state, view(world).tries) == ("given-up", 2)
     assert codes(world) == ["memory-limit", "memory-limit", "profile-needs-more"]
@@ -473,7 +473,7 @@ def test_a_worker_that_was_overtaken_keeps_nothing(world: World) -> None:
     def overtaken() -> None:
         world.clock.pass_(minutes=2)
         assert world.service.work_on("profile/taxi.centre/0")
-        world.profiler.failing = TrainFailed("killed")  # what the slow one would tell
+        world.profiler.failing = RunFailed("killed")  # what the slow one would tell
 
     world.profiler.meanwhile = overtaken
     world.work("profile")

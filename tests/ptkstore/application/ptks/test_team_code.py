@@ -23,7 +23,7 @@ from ptkstore.errors import (
     Unavailable,
     UnknownName,
 )
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from ptkstore.ports.team_code import Finding
 from tests.support.cases import case
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
@@ -365,7 +365,7 @@ def notices(world: World) -> list[tuple[str, str]]:
 
 def test_a_failed_run_keeps_its_charge_and_is_not_run_again(accepting: World) -> None:
     register(accepting)
-    accepting.trainer.failing = TrainFailed("team-code-failed")
+    accepting.trainer.failing = RunFailed("team-code-failed")
     trained(accepting)
     job = accepting.job(JOB)
     assert (job.state, job.outcome) == (JobState.ENDED, Outcome.FAILED)
@@ -406,7 +406,7 @@ def test_without_a_sandbox_nothing_is_spent_and_another_worker_may_train(
     assert accepting.trainer.requests == []
     assert accepting.job(JOB).state is JobState.READY
     inspector.works = True
-    accepting.trainer.failing = TrainFailed("team-code-failed")
+    accepting.trainer.failing = RunFailed("team-code-failed")
     accepting.clock.pass_(hours=1)
     accepting.work()
     assert len(accepting.trainer.requests) == 1
@@ -414,7 +414,7 @@ def test_without_a_sandbox_nothing_is_spent_and_another_worker_may_train(
 
 def test_a_training_gets_the_code_that_was_registered(accepting: World) -> None:
     register(accepting)
-    accepting.trainer.failing = TrainFailed("team-code-failed")
+    accepting.trainer.failing = RunFailed("team-code-failed")
     trained(accepting)
     (request,) = accepting.trainer.requests
     assert request.bundle == bundle_with(GOOD)

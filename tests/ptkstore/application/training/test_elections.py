@@ -13,7 +13,7 @@ from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import STREAM, World
 
@@ -189,7 +189,7 @@ def test_who_lost_the_job_while_the_catalog_was_away_elects_nothing(faults: Faul
 
 def test_a_library_run_that_failed_is_not_run_again_because_the_catalog_was_away(faults: Faults) -> None:
     world = faults.world
-    world.trainer.failing = TrainFailed("memory-limit")
+    world.trainer.failing = RunFailed("memory-limit")
     wait = world.service.trainer.train
 
     def train(*given: object) -> object:

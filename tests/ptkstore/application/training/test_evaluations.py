@@ -22,7 +22,7 @@ from ptkstore.domain.streams.blocks import TEST, part_blocks, place_of, rows_beh
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.builders import request
 from tests.support.cases import case
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed, trips
@@ -323,7 +323,7 @@ def test_a_worker_whose_lease_was_lost_keeps_nothing(ready: World):
 
 
 def test_an_evaluation_that_fails_keeps_the_spend_and_tells_a_fixed_code(ready: World):
-    ready.evaluator.failing = TrainFailed("memory-limit")
+    ready.evaluator.failing = RunFailed("memory-limit")
     ready.work("evaluate")
     assert ready.job(EVALUATE).outcome is Outcome.FAILED
     assert ready.notices() == [("taxi.speed evaluation of version 1", "memory-limit")]

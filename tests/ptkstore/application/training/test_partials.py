@@ -24,7 +24,7 @@ from ptkstore.domain.streams.blocks import rows_behind
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 TENTH = 10**8
@@ -384,7 +384,7 @@ def test_a_store_that_does_not_answer_puts_a_partial_off(large: World, monkeypat
 def test_one_partial_that_fails_ends_the_training_which_keeps_its_loss(large: World):
     large.work("train")
     assert large.service.work_on(PARTIALS[0])
-    large.trainer.failing = TrainFailed("memory-limit")
+    large.trainer.failing = RunFailed("memory-limit")
     large.work()
     assert (large.job(TRAIN).state, large.job(TRAIN).outcome) == (JobState.ENDED, Outcome.FAILED)
     assert large.notices() == [("taxi.speed window 0", "memory-limit")]
@@ -400,7 +400,7 @@ def test_a_partial_that_ends_after_another_failed_clears_itself_away(large: Worl
     large.work("train")
 
     def another_fails() -> None:
-        large.trainer.failing = TrainFailed("timeout")
+        large.trainer.failing = RunFailed("timeout")
         assert large.service.work_on(PARTIALS[1])
 
     large.trainer.meanwhile = another_fails
@@ -483,7 +483,7 @@ def test_keys_of_partials_go_at_once_though_staging_deletes_nothing(
     large.work("train")
     for job_id in PARTIALS:
         assert large.service.work_on(job_id)
-    large.trainer.failing = TrainFailed("staging-failed")
+    large.trainer.failing = RunFailed("staging-failed")
     monkeypatch.setattr(large.service.staging, "delete", away)
     with pytest.raises(Unavailable):
         large.service.work_on(TRAIN)

@@ -19,7 +19,7 @@ from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, CorruptObject, Unavailable, UnknownName, WindowGone
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.builders import request
 from tests.support.world import STREAM, World, speed
 
@@ -99,7 +99,7 @@ def test_a_training_that_fails_in_its_process_keeps_the_spend_and_says_a_fixed_c
 
 
 def test_a_failed_training_keeps_the_spend_publishes_nothing_and_is_not_tried_again(ready: World) -> None:
-    ready.trainer.failing = TrainFailed("memory-limit")
+    ready.trainer.failing = RunFailed("memory-limit")
     assert ready.work() == [TRAIN]
     assert ready.train_block(0) == (0, TENTH)
     assert (ready.job(TRAIN).state, ready.job(TRAIN).outcome) == (JobState.ENDED, Outcome.FAILED)

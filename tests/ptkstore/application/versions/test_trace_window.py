@@ -10,7 +10,7 @@ from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, UnknownName
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.journeys.backups import copy_database
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 
@@ -119,7 +119,7 @@ def test_what_failed_or_is_under_way_is_not_told(published: World) -> None:
     published.ingest((3.5,))
     published.close(4)
     published.work("prepare", "allocate")
-    published.trainer.failing = TrainFailed("killed")  # of the first; the other is elected and not placed
+    published.trainer.failing = RunFailed("killed")  # of the first; the other is elected and not placed
     published.trainer.meanwhile = lambda: seen.append(traced(published, 3))
     seen: list[object] = []
     published.work("train")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.domain.notices import Notice
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import RunFailed
 from tests.support.command_line import Line
 from tests.support.world import NOW, World
 
@@ -22,7 +22,7 @@ def world(tmp_path: Path) -> World:
     made.stream()
     made.register()
     made.publish(0)
-    made.trainer.failing = TrainFailed("killed")
+    made.trainer.failing = RunFailed("killed")
     made.publish(1)
     with made.service.begin() as uow:
         for team in ("ads", "taxi"):
