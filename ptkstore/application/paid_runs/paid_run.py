@@ -110,7 +110,7 @@ class PaidRun(ABC, Generic[R]):
 
     @abstractmethod
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """Return what it is charged, reserved by now at the latest."""
+        """Return what it is charged, reserved by now at the latest; the run ends if that covers less."""
 
     @abstractmethod
     def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | RunFailed:
@@ -224,11 +224,11 @@ class _Walk(Generic[R]):
         price = self._run.price(uow, claimed)
         if isinstance(price, Ended):
             return price
-        if claimed.spend is not None:
-            return Spent(stream, spec, claimed.spend)
         reservation = (history or uow.ledger.history(str(held.reservation)))[0]
         if not reservation.charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN, CHANGED)
+        if claimed.spend is not None:
+            return Spent(stream, spec, claimed.spend)
         spent = spend(uow, reservation, price.event, stream.policy)
         uow.jobs.mark_opened(held)
         return Spent(stream, spec, spent) if self._run.note_spend(uow, claimed, spent) else None

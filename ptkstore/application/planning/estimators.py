@@ -15,6 +15,7 @@ from ptkstore.application.planning.evaluation_plans import check_evaluation
 from ptkstore.application.planning.profile_plans import ask_of
 from ptkstore.application.versions.computed_columns import check_computed
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.ptks import (
@@ -193,3 +194,8 @@ def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:
         return event
     except PtklibError as error:
         raise InvalidRequest(f"the estimator cannot be trained with {loss}") from error
+
+
+def is_paid_for(estimator: Mapping[str, Any], spend: Entry) -> bool:
+    """Tell whether a training of `estimator` under this spend uses the very mechanisms that were paid for."""
+    return event_of(estimator, spend.loss) == spend.event

@@ -43,15 +43,12 @@ class ProfileSetRun(PaidRun[R]):
         """Return what `ask` and `record` cost now; None if it cannot be had."""
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """Return what is asked now, if the reservation pays for it."""
+        """Return what is asked now; a later claim may ask for more than its reservation pays for."""
         ask, record = claimed.spec.profile, uow.profiles.of_job(self.job.id)
         if ask is None or record is None or ask.key != record.key:
             return Ended(Outcome.WITHDRAWN)
         self.ask, self.record = ask, record
-        price = self.priced(claimed.spec, claimed.stream.policy)
-        if price is None or not claimed.history[0].charge.covers(price.charge):
-            return Ended(Outcome.WITHDRAWN)
-        return price
+        return self.priced(claimed.spec, claimed.stream.policy) or Ended(Outcome.WITHDRAWN)
 
     def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Note in the record what was paid."""

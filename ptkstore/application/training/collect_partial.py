@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
-from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.ledger.journal import Entry
@@ -106,8 +106,8 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
 
 def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
     outcome = hopeless(held, spec, [uow.windows.get(held.window).state])
-    if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != spend.event:
-        return Outcome.FAILED  # another trainer than the one paid for
+    if outcome is None and spec is not None and not is_paid_for(spec.estimator, spend):
+        return Outcome.FAILED
     return outcome
 
 

@@ -17,7 +17,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
-from ptkstore.application.planning.estimators import can_be_read, condenses, event_of
+from ptkstore.application.planning.estimators import can_be_read, condenses, event_of, is_paid_for
 from ptkstore.application.planning.evaluation_plans import queue_evaluation
 from ptkstore.application.training.partials import (
     add_partials,
@@ -153,8 +153,8 @@ class _Training(PaidRun[Draft]):
             raise LateWriter(f"PTK {claimed.spec.ptk_id} got other code meanwhile")
         loss = claimed.history[0].loss
         event = event_of(claimed.spec.estimator, loss)  # raises before anything is spent
-        if claimed.spend is not None and event != claimed.spend.event:
-            return Ended(Outcome.FAILED)  # another trainer than the one paid for
+        if claimed.spend is not None and not is_paid_for(claimed.spec.estimator, claimed.spend):
+            return Ended(Outcome.FAILED)
         return price_of(event, claimed.stream.policy.accountant, loss)
 
     def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
