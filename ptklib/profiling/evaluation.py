@@ -28,8 +28,8 @@ class RowValidation:
 
     def __init__(self, risk: RowRisk, profile_set: ProfileSet, part: HashRange) -> None:
         self._risk = risk
-        self._table, hashes = profile_set.sample(part)
-        self._examples = Examples.of(hashes, examples_of(risk, self._table))
+        self._table, units = profile_set.sample(part)
+        self._examples = Examples.of(units, examples_of(risk, self._table))
 
     def losses(self, state: Any) -> Floats:
         """Return the loss of each unit; a row whose loss cannot be computed has the largest, and it alone.

@@ -273,9 +273,9 @@ class _Rounds:
         return self._validation.losses(state)
 
     def _is_unreachable(self, lower: HighTest, sample: HashRange) -> bool:
-        risk, (table, hashes) = self._subject.risk, self._set.sample(sample)
+        risk, (table, units) = self._subject.risk, self._set.sample(sample)
         assert isinstance(risk, ExactRisk)
-        examples = Examples.of(hashes, examples_of(risk, table))
+        examples = Examples.of(units, examples_of(risk, table))
         try:
             total = float(risk.least_total(table, examples.weights()))
         except Exception:  # noqa: BLE001 - an error would tell of a row; without a minimum nothing is out of reach

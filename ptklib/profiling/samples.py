@@ -46,8 +46,8 @@ class ProfileSet(Protocol):
     def empty(self) -> Any:
         """Return a table of no rows with the columns of the set."""
 
-    def sample(self, part: HashRange) -> tuple[Any, Hashes]:
-        """Return the rows in `part` as one table, and the hash of each."""
+    def sample(self, part: HashRange) -> tuple[Any, Ints]:
+        """Return the rows in `part` as one table, and the number of each row's unit, which it has in every sample."""
 
 
 class HashedRows:
@@ -59,6 +59,9 @@ class HashedRows:
         As `fit` reads it.
     hashes : array-like of shape (n_rows,), uint64
         Keyed hash of the privacy unit of each row: rows of one unit have the same.
+    windows : array-like of shape (n_rows,), integer, optional
+        Window of each row. Rows of one hash in two windows are then two units, as where one unit is a user's rows of
+        one window. Without it, rows of one hash are one unit.
     population : float
         Public estimate of the number of privacy units. Never ``len(table)``, which is private.
     within : tuple (low, high), optional
@@ -67,11 +70,17 @@ class HashedRows:
     Notes
     -----
     A keyed hash is as good as a coin of its own for each unit as long as the key is secret and was fixed before the
-    rows were known.
+    rows were known. Units of one hash share their coin: a sample has all of them or none.
     """
 
     def __init__(
-        self, table: Any, hashes: npt.ArrayLike, *, population: float, within: tuple[int, int] = (0, HASHES)
+        self,
+        table: Any,
+        hashes: npt.ArrayLike,
+        *,
+        population: float,
+        within: tuple[int, int] = (0, HASHES),
+        windows: npt.ArrayLike | None = None,
     ) -> None:
         words = np.asarray(hashes)
         if words.dtype != np.uint64 or words.ndim != 1:
@@ -86,7 +95,7 @@ class HashedRows:
             raise InvalidParameterError("population must be a positive public number")
         self.population = float(population)
         self.hashes = HashRange(int(low), int(high))
-        order = np.argsort(words, kind="stable")
+        order, self._units = _ordered(words, windows)
         self._words = words[order]
         self._table = take_rows(table, order, column_names(table))
 
@@ -94,16 +103,34 @@ class HashedRows:
         """Return a table of no rows with the columns of the set."""
         return slice_rows(self._table, 0, 0)
 
-    def sample(self, part: HashRange) -> tuple[Any, Hashes]:
-        """Return the rows in `part` as one table, and the hash of each."""
+    def sample(self, part: HashRange) -> tuple[Any, Ints]:
+        """Return the rows in `part` as one table, and the number of each row's unit."""
         first, stop = (
             len(self._words) if edge == HASHES else int(np.searchsorted(self._words, np.uint64(edge)))
             for edge in (part.low, part.high)
         )
-        return slice_rows(self._table, first, stop), self._words[first:stop]
+        return slice_rows(self._table, first, stop), self._units[first:stop]
 
     def __repr__(self) -> str:
         return f"HashedRows(population={self.population:g})"
+
+
+def _ordered(words: Hashes, windows: npt.ArrayLike | None) -> tuple[Ints, Ints]:
+    """Return the places of all rows in the order of hash and window, and the number of each row's unit in that order.
+
+    Rows of one unit stay in their order.
+    """
+    if windows is None:
+        order, columns = np.argsort(words, kind="stable"), [words]
+    else:
+        numbers = np.asarray(windows)
+        if numbers.dtype.kind not in "iu" or numbers.shape != words.shape:
+            raise SchemaError("windows must be a vector of whole numbers, one for each row")
+        order, columns = np.lexsort((numbers, words)), [words, numbers]
+    begins = np.zeros(len(words), dtype=np.bool_)
+    for column in columns:
+        begins[1:] |= np.diff(column[order]) != 0
+    return order, np.cumsum(begins, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +146,9 @@ class Examples:
     n_units: int
 
     @classmethod
-    def of(cls, hashes: Hashes, kept: Bools) -> "Examples":
-        """Group the kept rows of a sample by the hash of their unit."""
-        _, unit, size = np.unique(hashes[kept], return_inverse=True, return_counts=True)
+    def of(cls, units: Ints, kept: Bools) -> "Examples":
+        """Group the kept rows of a sample by the number of their unit."""
+        _, unit, size = np.unique(units[kept], return_inverse=True, return_counts=True)
         unit = unit.reshape(-1).astype(np.int64)
         return cls(kept, unit, 1.0 / size[unit], len(size))
 

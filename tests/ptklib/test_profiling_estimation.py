@@ -80,6 +80,35 @@ def test_one_unit_more_moves_the_two_sums_by_one_loss_in_all(
     assert (other.lost - one.lost) + (other.kept - one.kept) in (0, UNITS)  # dropped rows are no example
 
 
+def test_a_users_rows_of_one_window_move_the_two_sums_by_one_loss_whatever_other_windows_hold(
+    state: Any, exact: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    class Says:
+        """The loss of a row is what it says."""
+
+        def examples(self, table: Any) -> Any:
+            return np.ones(len(table))
+
+        def losses(self, state: Any, table: Any) -> Any:
+            return table["loss"].to_numpy()
+
+    monkeypatch.setattr("ptklib.profiling.estimation.risk_of", lambda _: Says())
+    window = np.array([0] + [1] * 9)  # of one user, who has one good row and then nine bad ones
+    rows = pd.DataFrame({"loss": 1.0 * window})
+    hashes = np.full(len(rows), 7, dtype=np.uint64)
+
+    def moved(windows: Any) -> int:
+        """By how much the sums move when the user's rows of the later window go."""
+        sums = []
+        for n in (1, 10):
+            test_set = HashedRows(rows[:n], hashes[:n], population=1, windows=windows[:n])
+            sums.append(LossEstimator(MEANS, 0.5).run(state, test_set))
+        return abs(sums[1].lost - sums[0].lost) + abs(sums[1].kept - sums[0].kept)
+
+    assert moved(window) == UNITS
+    assert moved(0 * window) > 1.7 * UNITS  # as one unit they would move by more than noise is drawn for
+
+
 @pytest.mark.parametrize("where", ["losses", "examples", "shape"])
 @pytest.mark.parametrize("rows_a_unit", [1, 10])
 def test_a_row_that_cannot_be_evaluated_moves_the_two_sums_by_one_loss_and_no_other_units(
