@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.streams.blocks import HASH_RANGE
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import CollectRequest, StagedPartial, TrainRequest
+from ptkstore.ports.row_processes import CollectRequest, OpenedRows, StagedPartial, TrainRequest
 
 ROWS = 8_000_000
 ROUNDS = 7  # single ratios swing by a fifth
@@ -73,9 +73,7 @@ class Window:
         return [HASH_RANGE * worker // WORKERS for worker in range(WORKERS + 1)]
 
     def _merge(self, partials: tuple[StagedPartial, ...]) -> None:
-        request = dataclasses.replace(
-            self._request(0, HASH_RANGE), part_urls=(), window_key=b"", partials=partials
-        )
+        request = dataclasses.replace(self._request(0, HASH_RANGE), rows=(), partials=partials)
         assert isinstance(self._trainer.train(request, _go_on), Draft)
 
     def _partial(self, low: int, high: int) -> StagedPartial:
@@ -89,10 +87,7 @@ class Window:
             estimator=self._spec,
             epsilon=1.0,
             delta=0.0,
-            part_urls=(self._raw.part_url(self._window, 2),),
-            hash_low=low,
-            hash_high=high,
-            window_key=self._key,
+            rows=(OpenedRows((self._raw.part_url(self._window, 2),), low, high, self._key),),
             draft_id=f"bench.0.{secrets.token_hex(8)}",
             draft_key=secrets.token_bytes(32),
             previous_state=None,

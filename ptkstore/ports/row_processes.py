@@ -17,6 +17,21 @@ STAGING_FAILED: Final = "staging-failed"
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedRows:
+    """Rows of one window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`).
+
+    A request has one of these for each of its windows, oldest first: an entry is where units of different windows are
+    told apart. Whoever makes a request answers for the privacy unit. A process that gets rows of a user in several
+    windows takes them as several units, as `user-in-window` says; it cannot know that a stream protects users for life.
+    """
+
+    part_urls: tuple[str, ...]
+    low: int
+    high: int
+    window_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class StagedPartial:
     """Partial statistics that wait in staging, with the key that opens them."""
 
@@ -29,10 +44,7 @@ class _StagingRequest:
     estimator: Mapping[str, Any]
     epsilon: float
     delta: float
-    part_urls: tuple[str, ...]
-    hash_low: int
-    hash_high: int
-    window_key: bytes = field(repr=False)
+    rows: tuple[OpenedRows, ...]
     draft_id: str
     draft_key: bytes = field(repr=False)
 
@@ -41,11 +53,10 @@ class _StagingRequest:
 class TrainRequest(_StagingRequest):
     """All that a training process gets to know.
 
-    Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
-    written to staging as `draft_id`, encrypted with `draft_key`. `previous_state` holds the files of the PTK's last
-    released state, verified, by the names they had when they were written (`<table>.parquet`, `state.json`).
-    With `partials` no row is opened: they are merged, and noise is drawn once. `bundle` is the code of an estimator
-    that is no family of the library.
+    It trains on `rows`, window by window; the state is written to staging as `draft_id`, encrypted with `draft_key`.
+    `previous_state` holds the files of the PTK's last released state, verified, by the names they had when they were
+    written (`<table>.parquet`, `state.json`). With `partials` no row is opened, and `rows` is empty: they are merged,
+    and noise is drawn once. `bundle` is the code of an estimator that is no family of the library.
     """
 
     previous_state: Mapping[str, bytes] | None
@@ -136,16 +147,6 @@ class Eraser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedRows:
-    """Rows of a window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
-
-    part_urls: tuple[str, ...]
-    low: int
-    high: int
-    window_key: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class ProfileRequest:
     """All that a profiling process gets to know: `epsilons` are profiled from `n_min` units on, as `ask` says."""
 
@@ -154,7 +155,7 @@ class ProfileRequest:
     epsilons: tuple[float, ...]
     n_min: int
     confidence: float
-    profile_set: OpenedRows
+    profile_set: tuple[OpenedRows, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class DriftRequest:
     ask: ProfileAsk
     epsilon: float
     state: Mapping[str, bytes]
-    profile_set: OpenedRows
+    profile_set: tuple[OpenedRows, ...]
 
 
 class SampleProfiler(Protocol):
@@ -187,17 +188,13 @@ class SampleProfiler(Protocol):
 class EvaluateRequest:
     """All that an evaluating process gets to know.
 
-    The loss of `state`, whose files are as in `TrainRequest`, on the rows of `part_urls` whose keyed hash lies in
-    [`hash_low`, `hash_high`) is estimated for `epsilon`.
+    The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`.
     """
 
     estimator: Mapping[str, Any]
     epsilon: float
     state: Mapping[str, bytes]
-    part_urls: tuple[str, ...]
-    hash_low: int
-    hash_high: int
-    window_key: bytes = field(repr=False)
+    rows: tuple[OpenedRows, ...]
 
 
 class Evaluator(Protocol):

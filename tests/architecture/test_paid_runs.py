@@ -33,7 +33,7 @@ def uses(module: Module, name: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "homes"),
     [
-        ("opening_key", {WALK, PARTIALS}),
+        ("opening_key", {WALK}),
         ("sealing_key", SEALING),
         ("mark_opened", {WALK, PARTIALS}),
         ("expect_spent", {WALK}),

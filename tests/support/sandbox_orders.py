@@ -19,7 +19,7 @@ from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.adapters.sandbox.processes.process import Ended
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import Request, TrainRequest
+from ptkstore.ports.row_processes import OpenedRows, Request, TrainRequest
 
 WINDOW = WindowId("taxi", 0)
 WHOLE = 2**64
@@ -80,15 +80,17 @@ class World:
         """An empty staging area."""
         return FsspecStaging(str(self.root / "elsewhere"), AesGcmSealer())
 
+    def rows(self, **changes: Any) -> OpenedRows:
+        """All rows of the part."""
+        rows = OpenedRows((self.raw.part_url(WINDOW, 2),), 0, WHOLE, self.window_key)
+        return replace(rows, **changes)
+
     def request(self, **changes: Any) -> TrainRequest:
         request = TrainRequest(
             estimator=SPEC,
             epsilon=10.0,
             delta=0.0,
-            part_urls=(self.raw.part_url(WINDOW, 2),),
-            hash_low=0,
-            hash_high=WHOLE,
-            window_key=self.window_key,
+            rows=(self.rows(),),
             draft_id=f"taxi.0.{secrets.token_hex(8)}",
             draft_key=self.draft_key,
             previous_state=None,

@@ -16,8 +16,9 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless, runs_once
-from ptkstore.domain.streams.blocks import rows_behind
+from ptkstore.domain.streams.blocks import Rows, rows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -53,6 +54,14 @@ class Opening:
     journal: JournalView
     raw: RawZone
     keep_alive: Callable[[], None]
+
+    def open(self, window: WindowId, rows: Rows, spend: Entry) -> OpenedRows:
+        """Return rows of a window with its key, which the key store hands out against a spend that it can see."""
+        self.keep_alive()
+        key = self.keys.opening_key(window, self.journal, (spend.sequence, spend.digest))
+        return OpenedRows(
+            tuple(self.raw.part_url(window, file) for file in rows.files), rows.low, rows.high, key
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,10 @@ class PaidRun(ABC, Generic[R]):
         """Return what it is charged, reserved by now at the latest; the run ends if that covers less."""
 
     @abstractmethod
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | RunFailed:
-        """Run in a process of its own."""
+    def run(
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
+    ) -> R | RunFailed:
+        """Run on the rows of each window in a process of its own."""
 
     @abstractmethod
     def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
@@ -244,16 +255,13 @@ class _Walk(Generic[R]):
             return act()
         return self._spending.commit_retry.outlast(lambda _: act(), self._spending.now(), errors)
 
-    def _open(self, spent: Spent) -> OpenedRows:
-        opening, window = self._opening, self._job.window
-        opening.keep_alive()
-        key = opening.keys.opening_key(window, opening.journal, (spent.spend.sequence, spent.spend.digest))
+    def _open(self, spent: Spent) -> tuple[OpenedRows, ...]:
+        """Ask for the key of each window against the one spend."""
         policy = spent.stream.policy
         rows = rows_behind(policy, spent.spend.blocks.first, self._run.n_rows(policy))
-        urls = tuple(opening.raw.part_url(window, file) for file in rows.files)
-        return OpenedRows(urls, rows.low, rows.high, key)
+        return tuple(self._opening.open(window, rows, spent.spend) for window in (self._job.window,))
 
-    def _begin(self, spent: Spent, rows: OpenedRows) -> R | RunFailed:
+    def _begin(self, spent: Spent, rows: tuple[OpenedRows, ...]) -> R | RunFailed:
         self._opening.keep_alive()
         return self._run.run(spent, rows, self._opening.keep_alive)
 

@@ -42,7 +42,9 @@ class _Testing(ProfileSetRun[bool]):
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
         return drift_price(spec.estimator, self.ask, policy)
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> bool | RunFailed:
+    def run(
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
+    ) -> bool | RunFailed:
         assert self.ask.drift is not None
         request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, rows)
         return self.profiler.has_drifted(request, keep_alive)

@@ -34,7 +34,7 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
         return attempt.price
 
     def run(
-        self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
     ) -> tuple[Point, ...] | RunFailed:
         attempt = self._attempt
         request = ProfileRequest(

@@ -40,25 +40,21 @@ def collect_partial(
     A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
     keeps the loss: other partials end without opening rows when they are claimed.
     """
-    steps, keys, raw = spending.steps, opening.keys, opening.raw
-    raw.check_writable()
+    steps, keys = spending.steps, opening.keys
+    opening.raw.check_writable()
     opened = _open(job, spending, keys, staging)
     if opened is None:
         return
     steps.reached("partial-opened", job.id)
     draft_id = draft_id_of(job)
     try:
-        key = keys.opening_key(job.window, opening.journal, (opened.spend.sequence, opened.spend.digest))
         rows = rows_behind(opened.stream.policy, opened.spend.blocks.first, job.n_rows)
         mine = rows.split(opened.n_partials)[job.partial]
         request = CollectRequest(
             estimator=opened.spec.estimator,
             epsilon=opened.spend.loss.spendable_epsilon,
             delta=opened.spend.loss.spendable_delta,
-            part_urls=tuple(raw.part_url(job.window, file) for file in mine.files),
-            hash_low=mine.low,
-            hash_high=mine.high,
-            window_key=key,
+            rows=(opening.open(job.window, mine, opened.spend),),
             draft_id=draft_id,
             draft_key=keys.draft_key(draft_id),
         )

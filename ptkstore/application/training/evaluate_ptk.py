@@ -72,15 +72,14 @@ class _Evaluating(PaidRun[RiskMass]):
                 return Ended(Outcome.REFUSED, DENIED)
         return price
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
+    def run(
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
+    ) -> RiskMass | RunFailed:
         request = EvaluateRequest(
             estimator=self._estimator,
             epsilon=spent.spend.loss.spendable_epsilon,
             state=self._state,
-            part_urls=rows.part_urls,
-            hash_low=rows.low,
-            hash_high=rows.high,
-            window_key=rows.window_key,
+            rows=rows,
         )
         return self._evaluator.evaluate(request, keep_alive)
 

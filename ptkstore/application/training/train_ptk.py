@@ -165,15 +165,14 @@ class _Training(PaidRun[Draft]):
             uow.jobs.save(replace(claimed.job, state=JobState.OPENED, attempt=1))  # waits without a lease
         return not self.is_split
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | RunFailed:
+    def run(
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
+    ) -> Draft | RunFailed:
         request = TrainRequest(
             estimator=spent.spec.estimator,
             epsilon=spent.spend.loss.spendable_epsilon,
             delta=spent.spend.loss.spendable_delta,
-            part_urls=rows.part_urls,
-            hash_low=rows.low,
-            hash_high=rows.high,
-            window_key=rows.window_key,
+            rows=rows,
             draft_id=self._draft.id,
             draft_key=self._draft.key,
             previous_state=self._basis.state if self._continued(spent) else None,
@@ -181,7 +180,7 @@ class _Training(PaidRun[Draft]):
         )
         if self.partials:  # no row is opened, and no key of rows is handed on
             partials = staged(self.partials, self._keys)
-            request = replace(request, part_urls=(), window_key=b"", partials=partials)
+            request = replace(request, rows=(), partials=partials)
         made = self._trainer.train(request, keep_alive)
         self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
         return made

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
+from ptkstore.adapters.sandbox.child.rows import check_apart, unit_rows
 from ptkstore.application.planning.profile_plans import drift_test_of, profiler_of
 from ptkstore.domain.ptks.profiles import Point, Verdict
-from ptkstore.domain.streams.streams import HASH
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import DriftRequest, ProfileRequest
 
@@ -26,6 +24,7 @@ def profile(request: ProfileRequest, raw: RawZone) -> tuple[Point, ...]:
         request.ask, epsilons=request.epsilons, n_min=request.n_min, confidence=request.confidence
     )
     profiler = profiler_of(request.estimator, asked)
+    check_apart(estimator_from_spec(request.estimator), request.profile_set, by_window=False)
     result = profiler.run(_profile_set(request, raw))
     return tuple(_point(epsilon, answer) for epsilon, answer in result.points)
 
@@ -37,19 +36,11 @@ def has_drifted(request: DriftRequest, raw: RawZone) -> bool:
 
 
 def _profile_set(request: ProfileRequest | DriftRequest, raw: RawZone) -> HashedRows:
-    """Read the rows of the part with the keyed hashes of their privacy units; its size is public, from the policy."""
-    from ptklib.profiling.samples import HashedRows  # takes pandas with it, which preparations go without
-
-    where = request.profile_set
+    """Read the rows of the part with their privacy units; its size is public, from the policy."""
+    rows = request.profile_set
+    within = (min(one.low for one in rows), max(one.high for one in rows))
     columns = tuple(dict.fromkeys(estimator_from_spec(request.estimator).input_columns()))
-    pieces = [raw.read_part(url, where.window_key, (*columns, HASH)) for url in where.part_urls]
-    rows = pa.concat_tables(pieces).combine_chunks()
-    return HashedRows(
-        rows.select(list(columns)),
-        rows[HASH].to_numpy(),
-        population=request.ask.population,
-        within=(where.low, where.high),
-    )
+    return unit_rows(rows, raw, columns, population=request.ask.population, within=within)
 
 
 def _point(epsilon: float, answer: Answer) -> Point:

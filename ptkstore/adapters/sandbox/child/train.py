@@ -12,12 +12,13 @@ import pyarrow as pa
 from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
+from ptkstore.adapters.sandbox.child.rows import check_apart, tables_of
 from ptkstore.adapters.sandbox.child.train_team_code import stream_of, train_team_code
 from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.ptks.ptks import granted
 from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
-from ptkstore.errors import OutcomeUnknown, Unavailable
+from ptkstore.errors import InvariantBroken, OutcomeUnknown, Unavailable
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.row_processes import (
     STAGING_FAILED,
@@ -51,15 +52,16 @@ def train(
     estimator = _estimator(request)
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
     estimator.check_previous_state(previous)
+    if not request.rows and not request.partials:
+        raise InvariantBroken("a training has rows or partials")
+    check_apart(estimator, request.rows, by_window=request.bundle is None)
     if request.bundle is not None:
-        rows = _rows(estimator, request, raw)
+        rows = pa.concat_tables(tables_of(request.rows, raw, _columns(estimator)))
         released = train_team_code(
             estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
         )
         return released if isinstance(released, RunFailed) else _drafted(released, request, staging)
-    parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
-    if not request.partials:
-        parts = [_collected(estimator, request, raw)]
+    parts = _staged(request.partials, staging) if request.partials else _collected(estimator, request, raw)
     state = estimator.finalize(parts, previous_state=previous).to_state()
     return _drafted(state, request, staging)
 
@@ -81,7 +83,9 @@ def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> RunFaile
 
     They are not compressed: how long sums are depends on the estimator alone.
     """
-    table = _collected(_estimator(request), request, raw).to_table()
+    estimator = _estimator(request)
+    check_apart(estimator, request.rows, by_window=True)
+    table = estimator.merge(_collected(estimator, request, raw)).to_table()
     written = _written(request, {PARTIAL_FILE: bytes(stream_of(table))}, staging)
     return None if written else RunFailed(STAGING_FAILED)
 
@@ -106,17 +110,18 @@ def _estimator(request: TrainRequest | CollectRequest) -> Any:
     return estimator
 
 
-def _collected(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> PartialStatistics:
-    statistics: PartialStatistics = estimator.partial_statistics(_rows(estimator, request, raw))
-    return statistics
+def _collected(
+    estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone
+) -> Iterator[PartialStatistics]:
+    """Yield the statistics of one window after the other, so that the rows of a single one are in memory.
+
+    With a `unit` the estimator bounds the rows of a user in each: a unit is a user's rows of one window.
+    """
+    return map(estimator.partial_statistics, tables_of(request.rows, raw, _columns(estimator)))
 
 
-def _rows(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> pa.Table:
-    columns = tuple(dict.fromkeys(estimator.input_columns()))
-    hashes = (request.hash_low, request.hash_high)
-    return pa.concat_tables(
-        [raw.read_part(url, request.window_key, columns, hashes) for url in request.part_urls]
-    )
+def _columns(estimator: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(estimator.input_columns()))
 
 
 def _staged(partials: Iterable[StagedPartial], staging: Staging) -> Iterator[PartialStatistics]:

@@ -176,7 +176,7 @@ def test_a_killed_child_has_a_code_and_its_directory_is_removed(
                 directories.append(Path(child.cwd()))
                 child.kill()
 
-    rows = world.request(part_urls=(slow_part(tmp_path),))
+    rows = world.request(rows=(world.rows(part_urls=(slow_part(tmp_path),)),))
     assert world.runs().train(rows, kill) == RunFailed("killed")
     assert directories
     assert list((tmp_path / "scratch").iterdir()) == []
@@ -194,7 +194,7 @@ import sys
 from pathlib import Path
 from tests.support.sandbox_orders import new_world, some_rows
 world = new_world(Path(sys.argv[1]))
-world.runs().train(world.request(part_urls=(sys.argv[2],)), lambda: print("alive", flush=True))
+world.runs().train(world.request(rows=(world.rows(part_urls=(sys.argv[2],)),)), lambda: print("alive", flush=True))
 """
 
 
@@ -218,7 +218,7 @@ def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, reposit
 def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
     world: World, tmp_path: Path
 ) -> None:
-    request = world.request(part_urls=(slow_part(tmp_path),))
+    request = world.request(rows=(world.rows(part_urls=(slow_part(tmp_path),)),))
     seen: list[bytes] = []
 
     def look() -> None:
@@ -230,7 +230,7 @@ def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
 
     assert world.runs(timeout_seconds=60).train(request, look) == RunFailed("killed")
     assert MODULE.encode() in seen[0]
-    for secret in (request.window_key, request.draft_key):
+    for secret in (world.window_key, request.draft_key):
         forms = (secret, secret.hex().encode(), base64.b64encode(secret))
         assert not any(form in text for form in forms for text in seen)
 

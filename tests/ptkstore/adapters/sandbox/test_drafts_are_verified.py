@@ -27,6 +27,7 @@ from ptkstore.domain.versions.versions import Draft, StateFile
 from ptkstore.ports.row_processes import (
     CollectRequest,
     EvaluateRequest,
+    OpenedRows,
     RunFailed,
     StagedPartial,
     TrainRequest,
@@ -290,7 +291,7 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     assert decode_order(encode_order(order)) == order
     order = replace(order, request=world.request())
     assert decode_order(encode_order(order)) == order
-    merging = world.request(part_urls=(), window_key=b"", partials=(StagedPartial("d-1", b"\0\xff"),))
+    merging = world.request(rows=(), partials=(StagedPartial("d-1", b"\0\xff"),))
     order = replace(order, request=merging)
     assert decode_order(encode_order(order)) == order
     asked = {field.name: getattr(world.request(), field.name) for field in fields(CollectRequest)}
@@ -298,7 +299,7 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     assert decode_order(encode_order(order)) == order
     assert all(name not in repr(order.request) for name in ("window_key", "draft_key"))
     state = {"a.parquet": b"\0\xff", "state.json": b"{}"}
-    request = EvaluateRequest(SPEC, 0.1, state, ("/raw/1",), 0, 2**64, b"key" * 8)
+    request = EvaluateRequest(SPEC, 0.1, state, (OpenedRows(("/raw/1",), 0, 2**64, b"key" * 8),))
     order = replace(order, request=request)
     assert decode_order(encode_order(order)) == order
     assert "keykey" not in repr(order)
@@ -322,7 +323,7 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
 def test_an_estimate_is_two_whole_numbers_or_a_fixed_code(
     world: World, line: bytes, told: RiskMass | RunFailed
 ) -> None:
-    request = EvaluateRequest(SPEC, 0.1, {}, (), 0, 2**64, b"")
+    request = EvaluateRequest(SPEC, 0.1, {}, ())
     assert world.runs_that_answer(line).evaluate(request, nothing) == told
     if isinstance(told, RiskMass):
         assert decode_answer(RiskMass, encode_answer(told)) == told

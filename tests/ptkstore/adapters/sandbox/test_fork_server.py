@@ -203,7 +203,7 @@ def test_a_server_holds_no_key_no_order_no_row_and_nothing_open_after_its_runs(w
     assert server.net_connections() == []
     memory = memory_of(server.pid)
     assert b"ptkstore.adapters.sandbox.processes.fork_server" in memory  # the search finds what is there
-    secrets = [request.window_key for request in requests] + [request.draft_key for request in requests]
+    secrets = [world.window_key] + [request.draft_key for request in requests]
     forms = [form for key in secrets for form in (key, key.hex().encode(), base64.b64encode(key))]
     forms += [b"canary-of-the-order", b"canary-driver", *(request.draft_id.encode() for request in requests)]
     assert [form for form in forms if form in memory] == []

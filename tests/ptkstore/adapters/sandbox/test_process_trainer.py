@@ -47,11 +47,11 @@ def test_each_training_draws_noise_of_its_own(world: World, monkeypatch: pytest.
 
 
 def rows_gone(world: World) -> None:
-    Path(world.request().part_urls[0]).unlink()
+    Path(world.rows().part_urls[0]).unlink()
 
 
 def rows_changed(world: World) -> None:
-    path = Path(world.request().part_urls[0])
+    path = Path(world.rows().part_urls[0])
     path.write_bytes(path.read_bytes()[:-5])
 
 

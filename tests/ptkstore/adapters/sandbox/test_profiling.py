@@ -22,7 +22,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
 )
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.row_processes import DriftRequest, OpenedRows, ProfileRequest, RunFailed
-from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing
+from tests.support.sandbox_orders import SPEC, World, new_world, nothing
 
 N = 3_000
 ASK = ProfileAsk(
@@ -52,8 +52,8 @@ def mixed(tmp_path: Path) -> World:
     return world
 
 
-def profile_set(world: World) -> OpenedRows:
-    return OpenedRows(world.request().part_urls, 0, WHOLE, world.window_key)
+def profile_set(world: World) -> tuple[OpenedRows, ...]:
+    return (world.rows(),)
 
 
 def to_profile(world: World, **changes: Any) -> ProfileRequest:
@@ -80,8 +80,8 @@ def test_a_profile_tells_its_answers_and_leaves_nothing_else(mixed: World, tmp_p
 def test_only_hashes_of_the_set_are_read(mixed: World) -> None:
     from ptkstore.adapters.sandbox.child.profile import profile
 
-    beyond = replace(profile_set(mixed), low=2**63, high=2**63 + 2**32)  # a dozen nanohashes: no row
-    told = profile(to_profile(mixed, profile_set=beyond), mixed.raw)
+    beyond = mixed.rows(low=2**63, high=2**63 + 2**32)  # a dozen nanohashes: no row
+    told = profile(to_profile(mixed, profile_set=(beyond,)), mixed.raw)
     assert {point.verdict for point in told} == {Verdict.NEEDS_MORE}
 
 
@@ -99,7 +99,7 @@ def test_a_drift_test_in_a_process_tells_one_bit(mixed: World) -> None:
 
 
 def rows_changed(world: World) -> None:
-    path = Path(world.request().part_urls[0])
+    path = Path(world.rows().part_urls[0])
     path.write_bytes(path.read_bytes()[:-5])
 
 

@@ -19,6 +19,7 @@ from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import (
     CorruptObject,
     InvalidRequest,
+    InvariantBroken,
     OutcomeUnknown,
     PtkStoreError,
     SchemaMismatch,
@@ -26,7 +27,7 @@ from ptkstore.errors import (
     UnknownName,
     WindowGone,
 )
-from ptkstore.ports.row_processes import CollectRequest, RunFailed, StagedPartial
+from ptkstore.ports.row_processes import CollectRequest, OpenedRows, RunFailed, StagedPartial
 from tests.support.sandbox_orders import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 
@@ -50,7 +51,7 @@ def trained(world: World, **changes: Any) -> ReleasedState:
 def test_only_rows_of_the_granted_hash_range_are_used(
     world: World, low: int, high: int, expected: dict[str, int]
 ) -> None:
-    found = counts(trained(world, hash_low=low, hash_high=high))
+    found = counts(trained(world, rows=(world.rows(low=low, high=high),)))
     assert found == {zone: near(count) for zone, count in expected.items()}
 
 
@@ -63,9 +64,11 @@ def test_the_range_is_half_open(world: World) -> None:
         }
     )
     world.write(edges)
-    assert counts(trained(world, hash_low=2**63, hash_high=2**63 + 1))["a"] == near(5_000)
-    assert counts(trained(world, hash_low=0, hash_high=2**63))["a"] == near(0)
-    assert counts(trained(world, hash_low=2**63 + 1, hash_high=WHOLE))["a"] == near(0)
+    found = [
+        counts(trained(world, rows=(world.rows(low=low, high=high),)))["a"]
+        for low, high in ((2**63, 2**63 + 1), (0, 2**63), (2**63 + 1, WHOLE))
+    ]
+    assert found == [near(5_000), near(0), near(0)]
 
 
 def test_a_part_without_rows_trains_like_any_other(world: World) -> None:
@@ -95,6 +98,13 @@ def test_only_the_columns_that_the_estimator_names_are_read(world: World) -> Non
 OTHER = {"family": SPEC["family"], "params": {**SPEC["params"], "bounds": {"speed": [0.0, 70.0]}}}
 
 
+def rows_of(world: World, **changes: Any) -> OpenedRows:
+    """Rows of which a path below the raw zone may be named."""
+    if changes.get("part_urls", ("/",))[0].startswith("taxi"):
+        changes["part_urls"] = tuple(f"{world.raw.url}/{url}" for url in changes["part_urls"])
+    return world.rows(**changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
@@ -103,19 +113,19 @@ OTHER = {"family": SPEC["family"], "params": {**SPEC["params"], "bounds": {"spee
         ({"epsilon": 99.0}, PtklibError),
         ({"previous_state": {"state.json": b"{}"}}, PtklibError),
         ({"previous_state": {"state.json": b"\xff"}}, PtklibError),
-        ({"part_urls": ("/etc/hostname",)}, InvalidRequest),
+        ({"rows": {"part_urls": ("/etc/hostname",)}}, InvalidRequest),
         ({"draft_id": "../elsewhere"}, InvalidRequest),
         ({"draft_key": b"short"}, CorruptObject),
-        ({"window_key": bytes(32)}, CorruptObject),
-        ({"part_urls": ("taxi/0/parts/3.parquet",)}, WindowGone),
+        ({"rows": {"window_key": bytes(32)}}, CorruptObject),
+        ({"rows": {"part_urls": ("taxi/0/parts/3.parquet",)}}, WindowGone),
+        ({"rows": None}, InvariantBroken),
     ],
 )
 def test_a_training_that_cannot_work_leaves_no_draft(
     world: World, changes: dict[str, Any], error: type[Exception]
 ) -> None:
-    (url,) = changes.get("part_urls", ("/",))
-    if url.startswith("taxi"):
-        changes = {"part_urls": (f"{world.raw.url}/{url}",)}
+    if "rows" in changes:
+        changes = {"rows": () if changes["rows"] is None else (rows_of(world, **changes["rows"]),)}
     with pytest.raises(error):
         train(world.request(**changes), world.raw, world.staging)
     assert world.staging.drafts() == ()
@@ -145,7 +155,8 @@ def collected(
     """Partials of these ranges of hashes, left in staging."""
     staged = []
     for number, (low, high) in enumerate(ranges):
-        asked = world.request(hash_low=low, hash_high=high, draft_id=f"{name}-{number}", **changes)
+        rows = (world.rows(low=low, high=high),)
+        asked = world.request(rows=rows, draft_id=f"{name}-{number}", **changes)
         fields = {field.name: getattr(asked, field.name) for field in dataclasses.fields(CollectRequest)}
         collect(CollectRequest(**fields), world.raw, world.staging)
         staged.append(StagedPartial(asked.draft_id, asked.draft_key))
@@ -154,9 +165,9 @@ def collected(
 
 def test_partials_are_merged_without_a_row_or_a_key_of_rows(world: World) -> None:
     partials = collected(world, (0, 2**62), (2**62, 2**63), (2**63, WHOLE))
-    merged = trained(world, part_urls=(), window_key=b"", partials=tuple(partials))
+    merged = trained(world, rows=(), partials=tuple(partials))
     assert counts(merged) == {"a": near(2_000), "b": near(2_000)}
-    only = trained(world, part_urls=(), window_key=b"", partials=tuple(partials[:1]), draft_id="other")
+    only = trained(world, rows=(), partials=tuple(partials[:1]), draft_id="other")
     assert counts(only) == {"a": near(1_000), "b": near(0)}
 
 
@@ -172,7 +183,7 @@ def test_a_partial_lies_encrypted_and_takes_the_same_room_whatever_rows_it_sums(
 
 def test_partials_that_are_not_what_was_collected_are_refused(world: World) -> None:
     partials = collected(world, (0, 2**63), (2**63, WHOLE))
-    request = world.request(part_urls=(), window_key=b"", partials=tuple(partials))
+    request = world.request(rows=(), partials=tuple(partials))
     (other,) = collected(world, (0, WHOLE), name="other-partial", estimator=OTHER)
     with pytest.raises(PtklibError, match="different configurations"):
         train(dataclasses.replace(request, partials=(*partials, other)), world.raw, world.staging)

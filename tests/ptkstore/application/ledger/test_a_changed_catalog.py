@@ -256,10 +256,8 @@ def interrupted(world: World, job_id: str) -> None:
 
 def of_rows(request: Any) -> tuple[object, ...]:
     """What says which rows a run opens."""
-    if isinstance(request, ProfileRequest):
-        rows = request.profile_set
-        return (rows.part_urls, rows.low, rows.high)
-    return (request.part_urls, request.hash_low, request.hash_high)
+    opened = request.profile_set if isinstance(request, ProfileRequest) else request.rows
+    return tuple((rows.part_urls, rows.low, rows.high) for rows in opened)
 
 
 def rerun(world: World, elsewhere: World, job_id: str, requests: str) -> tuple[object, object]:

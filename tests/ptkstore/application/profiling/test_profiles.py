@@ -127,12 +127,12 @@ def test_profile_rows_and_train_rows_are_disjoint_for_the_life_of_the_stream(wor
     register(world)
     run(world, 0)
     (request,) = world.profiler.requests
-    training = world.trainer.requests[0]
-    assert not set(request.profile_set.part_urls) & set(training.part_urls)
+    ((asked,), (training,)) = request.profile_set, world.trainer.requests[0].rows
+    assert not set(asked.part_urls) & set(training.part_urls)
     bounds = part_bounds(world.service.streams()[0].policy)
-    assert (request.profile_set.low, request.profile_set.high) == (0, bounds[0])
+    assert (asked.low, asked.high) == (0, bounds[0])
     read = world.service.raw.read_part
-    profile = read(request.profile_set.part_urls[0], training.window_key)["ptk_hash"].to_numpy()
+    profile = read(asked.part_urls[0], training.window_key)["ptk_hash"].to_numpy()
     train = read(training.part_urls[0], training.window_key)["ptk_hash"].to_numpy()
     assert 2_000 < len(profile) < 2_800  # of 4,800 coins: eleven standard deviations
     assert profile.max() < bounds[0] <= bounds[1] <= train.min()
@@ -160,8 +160,8 @@ def test_windows_after_the_profile_take_the_rows_and_the_epsilon_that_were_found
     planned = [(v.content["planned"]["n"], v.content["guarantee"]["epsilon"]) for v in versions(world)]
     assert planned == [(1_920, 1.0), (64, 0.5)]
     assert codes(world) == ["profiled"]
-    train = world.trainer.requests[1]
-    assert (train.hash_high - train.hash_low) / 2**64 == pytest.approx(64 / ROWS)
+    (train,) = world.trainer.requests[1].rows
+    assert (train.high - train.low) / 2**64 == pytest.approx(64 / ROWS)
 
 
 def test_a_profile_is_made_once_for_all_who_ask_for_the_same(world: World) -> None:
@@ -293,7 +293,7 @@ def test_needs_more_goes_on_with_larger_samples_of_the_next_window_until_it_is_g
     run(world, 1, empty(1))
     first, second = (r for r in world.profiler.requests if isinstance(r, ProfileRequest))
     assert (first.n_min, second.n_min) == (64, 257)
-    assert not set(first.profile_set.part_urls) & set(second.profile_set.part_urls)
+    assert not set(first.profile_set[0].part_urls) & set(second.profile_set[0].part_urls)
     assert (view(world).state, view(world).tries) == ("given-up", 2)
     assert view(world).points == tuple(Point(e, Verdict.NEEDS_MORE, 512) for e in (0.5, 1.0))
     assert codes(world) == ["profile-needs-more"]
@@ -568,7 +568,7 @@ def test_a_ptk_of_some_groups_is_profiled_and_charged_on_their_blocks_alone(tmp_
     register(world, config={**asked(), "where": {"long": True}})
     run(world, 0)
     (request,) = world.profiler.requests
-    assert [url.rpartition("/")[2] for url in request.profile_set.part_urls] == ["1.parquet"]
+    assert [url.rpartition("/")[2] for url in request.profile_set[0].part_urls] == ["1.parquet"]
     assert [spent(world, number) for number in range(2)] == [(0, 0), (0, HALF)]
     assert view(world).menu == FOUND
     world.service.close()

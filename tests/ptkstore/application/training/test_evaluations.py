@@ -83,7 +83,8 @@ def test_the_loss_is_that_of_the_test_set_and_no_other_rows(ready: World, monkey
     raw, key = ready.service.raw, ready.service.keys.sealing_key(window)
     table = raw.read_part(raw.part_url(window, TEST), key)
     (asked,) = ready.evaluator.requests
-    assert asked.part_urls == (raw.part_url(window, TEST),)
+    (rows,) = asked.rows
+    assert rows.part_urls == (raw.part_url(window, TEST),)
     _, files = ready.service.lake.read_version("taxi.speed", 1)
     (content,) = files.values()
     means = pa.parquet.read_table(pa.BufferReader(content)).to_pydict()
@@ -221,7 +222,8 @@ def test_a_ptk_of_some_groups_is_evaluated_on_them_alone(tmp_path: Path):
     (asked,) = world.evaluator.requests
     blocks = part_blocks(TEST, WindowId(STREAM, 0), stream.policy, range(1, 2))
     assert rows_behind(stream.policy, blocks, stream.policy.rows_per_window).files == (TEST * 3 + 1,)
-    assert [url.rpartition("/")[2] for url in asked.part_urls] == [f"{TEST * 3 + 1}.parquet"]
+    (rows,) = asked.rows
+    assert [url.rpartition("/")[2] for url in rows.part_urls] == [f"{TEST * 3 + 1}.parquet"]
     spent = {b.number: b.spent.epsilon_nano for b in world.service.budget(STREAM)}
     assert [number for number, epsilon in spent.items() if epsilon == 2 * TENTH] == [TEST * 3 + 1]
     world.service.close()

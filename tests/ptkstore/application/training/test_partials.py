@@ -136,7 +136,7 @@ def test_a_family_whose_partials_would_be_its_rows_is_not_split(large: World):
 
 def test_partials_cover_the_granted_rows_without_overlap(large: World):
     large.work()
-    ranges = [(one.hash_low, one.hash_high) for one in large.trainer.collected]
+    ranges = [(rows.low, rows.high) for one in large.trainer.collected for rows in one.rows]
     with large.service.begin() as uow:
         spend = uow.ledger.history(TRAIN)[-1]
         policy = uow.streams.get(STREAM).policy
@@ -149,7 +149,7 @@ def test_partials_cover_the_granted_rows_without_overlap(large: World):
 def test_the_merging_run_opens_no_rows_and_holds_no_key_of_them(large: World):
     large.work()
     (merged,) = large.trainer.requests
-    assert (merged.part_urls, merged.window_key) == ((), b"")
+    assert merged.rows == ()
     assert [one.draft_id for one in merged.partials] == [one.draft_id for one in large.trainer.collected]
     assert "draft_key" not in repr(merged)
 

@@ -181,7 +181,7 @@ def test_a_training_on_one_city_charges_and_opens_that_city_alone(bare: World) -
     trained(bare, [f"user-{i}" for i in range(300)])
     assert spent(bare) == {7: 9 * 10**9}
     (request,) = bare.trainer.requests
-    assert [Path(url).name for url in request.part_urls] == ["7.parquet"]
+    assert [Path(url).name for url in request.rows[0].part_urls] == ["7.parquet"]
     found = counts(bare, ptk_id)
     assert found["paris"] == pytest.approx(100, abs=30)  # scale below 1, as above
     assert found["rome"] == pytest.approx(0, abs=30)
@@ -210,7 +210,7 @@ def test_a_run_opens_what_was_reserved_whatever_has_changed_since(bare: World) -
         uow.commit()
     bare.work()
     assert spent(bare) == {6: TENTH}
-    assert [Path(url).name for url in bare.trainer.requests[0].part_urls] == ["6.parquet"]
+    assert [Path(url).name for url in bare.trainer.requests[0].rows[0].part_urls] == ["6.parquet"]
 
 
 def test_shards_of_users_are_charged_by_every_window_and_end_when_used_up(bare: World) -> None:
