@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobState, Outcome
+from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowState
@@ -22,11 +22,16 @@ def hopeless(job: Job, spec: PtkSpec | None, windows: Collection[WindowState]) -
         return Outcome.WITHDRAWN
     rerun = job.state is JobState.OPENED
     left = [window is WindowState.PREPARED for window in windows]
-    if not (any(left) if rerun else all(left)):
+    if not (any(left) if has_paid(job) else all(left)):
         return Outcome.EXPIRED
     if rerun and (runs_once(spec) or job.attempt > MAX_ATTEMPTS):
         return Outcome.FAILED
     return None
+
+
+def has_paid(job: Job) -> bool:
+    """Tell whether the loss of a run is spent; a partial is queued by the spend of its training."""
+    return job.state is JobState.OPENED or job.kind is JobKind.PARTIAL
 
 
 def runs_once(spec: PtkSpec) -> bool:

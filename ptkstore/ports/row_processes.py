@@ -20,9 +20,9 @@ STAGING_FAILED: Final = "staging-failed"
 class OpenedRows:
     """Rows of one window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`).
 
-    A request has one of these for each of its windows, oldest first: an entry is where units of different windows are
-    told apart. Whoever makes a request answers for the privacy unit. A process that gets rows of a user in several
-    windows takes them as several units, as `user-in-window` says; it cannot know that a stream protects users for life.
+    A request has one of these for each of its windows, oldest first. A process takes the rows of a user in several
+    windows as several units, as `user-in-window` says. It cannot know that a stream protects users for life, so whoever
+    makes a request answers for that.
     """
 
     part_urls: tuple[str, ...]

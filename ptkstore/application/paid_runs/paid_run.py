@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, Final, Generic, TypeVar
@@ -16,9 +16,9 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless, runs_once
-from ptkstore.domain.streams.blocks import Rows, rows_behind
+from ptkstore.domain.streams.blocks import Rows, rows_by_window, windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
-from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -55,13 +55,26 @@ class Opening:
     raw: RawZone
     keep_alive: Callable[[], None]
 
-    def open(self, window: WindowId, rows: Rows, spend: Entry) -> OpenedRows:
-        """Return rows of a window with its key, which the key store hands out against a spend that it can see."""
-        self.keep_alive()
-        key = self.keys.opening_key(window, self.journal, (spend.sequence, spend.digest))
-        return OpenedRows(
-            tuple(self.raw.part_url(window, file) for file in rows.files), rows.low, rows.high, key
-        )
+    def open(self, rows: Mapping[int, Rows], spend: Entry) -> dict[int, OpenedRows]:
+        """Return the rows of each window that is left, by its index, with their key.
+
+        The key store hands out the key of each window against the one spend, which it can see. Raises `WindowGone` if
+        none is left.
+        """
+        opened, gone = {}, None
+        for index, one in rows.items():
+            self.keep_alive()
+            window = WindowId(spend.request.stream, index)
+            try:
+                key = self.keys.opening_key(window, self.journal, (spend.sequence, spend.digest))
+            except WindowGone as error:
+                gone = error
+                continue
+            urls = tuple(self.raw.part_url(window, file) for file in one.files)
+            opened[index] = OpenedRows(urls, one.low, one.high, key)
+        if not opened and gone is not None:
+            raise gone
+        return opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +102,18 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """A run whose loss is spent: from here on its rows may be read."""
+    """A run whose loss is spent: from here on its rows may be read.
+
+    Attributes
+    ----------
+    windows : tuple of int
+        The windows that paid, rising; once rows are opened, those that were left.
+    """
 
     stream: Stream
     spec: PtkSpec
     spend: Entry
+    windows: tuple[int, ...]
 
 
 class PaidRun(ABC, Generic[R]):
@@ -143,9 +163,10 @@ class PaidRun(ABC, Generic[R]):
             The tick.
         """
 
-    def n_rows(self, policy: Policy) -> int:
-        """Return how many rows are planned."""
-        return policy.rows_per_window
+    @property
+    def n_rows(self) -> int | None:
+        """How many rows are planned; None for all behind the blocks that pay."""
+        return None
 
     def note_spend(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Take note of the spend, in its transaction; whether the run opens its rows now."""
@@ -161,6 +182,15 @@ class PaidRun(ABC, Generic[R]):
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         """Leave word for whoever waits for the result."""
         uow.notify_owner(Notice.of_run(self.job, code, now))
+
+
+def states_of(
+    uow: CatalogView, policy: Policy, job: Job, history: Sequence[Entry]
+) -> tuple[WindowState, ...]:
+    """Return the states of the windows behind the reservation of a run; of its own window if it has none yet."""
+    newest = job.window.index
+    windows = windows_behind(policy, history[0].blocks, newest) if history else (newest,)
+    return tuple(uow.windows.get(WindowId(job.stream, index)).state for index in windows)
 
 
 def pay_and_run(run: PaidRun[R], spending: Spending, opening: Opening) -> bool:
@@ -196,15 +226,17 @@ class _Walk(Generic[R]):
             return False
         steps.reached("spent", job.id)
         try:
-            rows = self._persist(paid, lambda: self._open(paid))
+            opened = self._persist(paid, lambda: self._open(paid))
             steps.reached("opened", job.id)
-            result = self._persist(paid, lambda: self._begin(paid, rows), (NoProcess,))
+            spent = replace(paid, windows=tuple(opened))
+            rows = tuple(opened.values())
+            result = self._persist(spent, lambda: self._begin(spent, rows), (NoProcess,))
         except WindowGone:
             self._end(Ended(Outcome.EXPIRED))
             return False
         leaves_at = commit_retry.ticks.wait()
         steps.reached(self._run.ran_step, job.id)
-        kept = commit_retry.outlast(lambda tick: self._keep(paid, result, tick), leaves_at)
+        kept = commit_retry.outlast(lambda tick: self._keep(spent, result, tick), leaves_at)
         if kept:
             steps.reached(self._run.kept_step, job.id)
         return kept
@@ -227,10 +259,10 @@ class _Walk(Generic[R]):
     ) -> Spent | Ended | None:
         # What this very claim spent without an answer opened no row: it has yet to begin.
         begun = replace(held, state=self._job.state)
-        outcome = hopeless(begun, spec, [uow.windows.get(held.window).state])
+        history = uow.ledger.history(str(held.reservation))
+        outcome = hopeless(begun, spec, states_of(uow, stream.policy, held, history))
         if spec is None or outcome is not None:
             return Ended(outcome or Outcome.WITHDRAWN)
-        history = uow.ledger.history(str(held.reservation))
         claimed = ClaimedRun(stream, spec, held, tuple(history))
         price = self._run.price(uow, claimed)
         if isinstance(price, Ended):
@@ -238,11 +270,12 @@ class _Walk(Generic[R]):
         reservation = (history or uow.ledger.history(str(held.reservation)))[0]
         if not reservation.charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN, CHANGED)
+        windows = windows_behind(stream.policy, reservation.blocks, held.window.index)
         if claimed.spend is not None:
-            return Spent(stream, spec, claimed.spend)
+            return Spent(stream, spec, claimed.spend, windows)
         spent = spend(uow, reservation, price.event, stream.policy)
         uow.jobs.mark_opened(held)
-        return Spent(stream, spec, spent) if self._run.note_spend(uow, claimed, spent) else None
+        return Spent(stream, spec, spent, windows) if self._run.note_spend(uow, claimed, spent) else None
 
     def _persist(
         self,
@@ -255,11 +288,10 @@ class _Walk(Generic[R]):
             return act()
         return self._spending.commit_retry.outlast(lambda _: act(), self._spending.now(), errors)
 
-    def _open(self, spent: Spent) -> tuple[OpenedRows, ...]:
-        """Ask for the key of each window against the one spend."""
-        policy = spent.stream.policy
-        rows = rows_behind(policy, spent.spend.blocks.first, self._run.n_rows(policy))
-        return tuple(self._opening.open(window, rows, spent.spend) for window in (self._job.window,))
+    def _open(self, spent: Spent) -> dict[int, OpenedRows]:
+        policy, newest = spent.stream.policy, self._job.window.index
+        rows = rows_by_window(policy, spent.spend.blocks, newest, self._run.n_rows)
+        return self._opening.open(rows, spent.spend)
 
     def _begin(self, spent: Spent, rows: tuple[OpenedRows, ...]) -> R | RunFailed:
         self._opening.keep_alive()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.application.paid_runs.paid_run import Opening, Spending
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, states_of
 from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
 from ptkstore.domain.jobs import Job, JobState, Outcome
@@ -13,10 +13,10 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless
-from ptkstore.domain.streams.blocks import rows_behind
+from ptkstore.domain.streams.blocks import rows_by_window
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, RunFailed, Trainer
@@ -48,13 +48,13 @@ def collect_partial(
     steps.reached("partial-opened", job.id)
     draft_id = draft_id_of(job)
     try:
-        rows = rows_behind(opened.stream.policy, opened.spend.blocks.first, job.n_rows)
-        mine = rows.split(opened.n_partials)[job.partial]
+        windows = rows_by_window(opened.stream.policy, opened.spend.blocks, job.window.index, job.n_rows)
+        mine = {index: rows.split(opened.n_partials)[job.partial] for index, rows in windows.items()}
         request = CollectRequest(
             estimator=opened.spec.estimator,
             epsilon=opened.spend.loss.spendable_epsilon,
             delta=opened.spend.loss.spendable_delta,
-            rows=(opening.open(job.window, mine, opened.spend),),
+            rows=tuple(opening.open(mine, opened.spend).values()),
             draft_id=draft_id,
             draft_key=keys.draft_key(draft_id),
         )
@@ -84,11 +84,14 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
         training = uow.jobs.lock(str(job.reservation))
         partials = locked_partials_of(uow, training)  # locked in the order in which everybody locks them
         held = uow.jobs.held(job)
-        spend = uow.ledger.history(str(job.reservation))[-1]
+        history = uow.ledger.history(str(job.reservation))
+        spend = history[-1]
         if training.state is JobState.ENDED:
             outcome = None
         else:
-            outcome = _hopeless(uow, held, spec, spend)
+            outcome = hopeless(held, spec, states_of(uow, stream.policy, held, history))
+            if outcome is None and spec is not None and not is_paid_for(spec.estimator, spend):
+                outcome = Outcome.FAILED
             if outcome is None and spec is not None:
                 if held.state is JobState.READY:
                     uow.jobs.mark_opened(held)
@@ -98,13 +101,6 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
         uow.commit()
     discard(_over(partials, job), keys, staging)
     return None
-
-
-def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
-    outcome = hopeless(held, spec, [uow.windows.get(held.window).state])
-    if outcome is None and spec is not None and not is_paid_for(spec.estimator, spend):
-        return Outcome.FAILED
-    return outcome
 
 
 def _end(job: Job, begin: Begin) -> bool:

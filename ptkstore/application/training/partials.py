@@ -32,6 +32,7 @@ def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
                 JobState.READY,
                 training.due_at,
                 window_index=training.window_index,
+                oldest_window=training.oldest_window,
                 ptk_id=training.ptk_id,
                 reservation=training.reservation,
                 n_rows=training.n_rows,

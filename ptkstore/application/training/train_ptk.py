@@ -142,7 +142,8 @@ class _Training(PaidRun[Draft]):
         self.partials: tuple[Job, ...] = ()
         self.is_split = False
 
-    def n_rows(self, policy: Policy) -> int:
+    @property
+    def n_rows(self) -> int:
         return self.job.n_rows
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
@@ -205,7 +206,7 @@ class _Training(PaidRun[Draft]):
             spent.stream,
             spent.spend,
             result,
-            windows=windows_behind(spent.stream.policy, spent.spend.blocks, self.job.window.index),
+            windows=self._windows(spent),
             previous=self._continued(spent),
             number=number,
             published_at=at,
@@ -222,6 +223,12 @@ class _Training(PaidRun[Draft]):
         queue_evaluation(uow, spec, version, self.job.stream, at)
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), at)
         return Outcome.PUBLISHED
+
+    def _windows(self, spent: Spent) -> tuple[int, ...]:
+        """The windows whose rows were opened; of what others collected all that paid, as some may be gone by now."""
+        if not self.partials:
+            return spent.windows
+        return windows_behind(spent.stream.policy, spent.spend.blocks, self.job.window.index)
 
     def _continued(self, spent: Spent) -> Version | None:
         return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks.first)

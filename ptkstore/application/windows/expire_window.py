@@ -7,6 +7,7 @@ from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
+from ptkstore.domain.runs import has_paid
 from ptkstore.domain.streams.blocks import erased_with
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.domain.versions.drafts import window_of
@@ -60,7 +61,7 @@ def expire_window(
 
 def _goes_on(uow: UnitOfWork, run: Job, window: WindowId) -> bool:
     """Whether a run that has paid for several windows goes on with another one of them."""
-    if run.state is not JobState.OPENED or run.oldest_window is None:
+    if not has_paid(run) or run.oldest_window is None:
         return False
     others = (WindowId(run.stream, index) for index in range(run.oldest_window, run.window.index + 1))
     return any(uow.windows.get(one).state is WindowState.PREPARED for one in others if one != window)

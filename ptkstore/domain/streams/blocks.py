@@ -313,6 +313,22 @@ def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int, windows: int = 
     return Rows(first.part, files, low, high)
 
 
+def rows_by_window(policy: Policy, blocks: BlockSet, newest: int, n_rows: int | None) -> dict[int, Rows]:
+    """Return the rows that a training opens of each of its windows, by its index, rising: the same share of each.
+
+    Parameters
+    ----------
+    newest : int
+        The newest window, whose users' rows lie behind shards.
+    n_rows : int or None
+        The expected number of rows of all windows together; None for all that the blocks have.
+    """
+    windows = windows_behind(policy, blocks, newest)
+    n_rows = len(windows) * policy.rows_per_window if n_rows is None else n_rows
+    pairs = zip(windows, blocks.ranges, strict=True)
+    return {window: rows_behind(policy, one, n_rows, len(windows)) for window, one in pairs}
+
+
 # shares of the keyed hash
 
 

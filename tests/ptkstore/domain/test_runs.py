@@ -34,6 +34,16 @@ def test_waiting_without_rows_uses_no_attempt_up(assurance: Assurance) -> None:
     assert hopeless(waited, replace(ptk_spec(), assurance=assurance), [KEPT]) is None
 
 
+def test_a_run_that_has_paid_goes_on_with_the_windows_that_are_left() -> None:
+    partial = replace(NEW, kind=JobKind.PARTIAL)  # its training has paid
+    for windows, expected in (([KEPT, KEPT], None), ([WindowState.EXPIRING, KEPT], None)):
+        assert [hopeless(job, ptk_spec(), windows) for job in (BEGUN, partial)] == [expected] * 2
+    gone = [WindowState.EXPIRED, WindowState.EXPIRING]
+    assert [hopeless(job, ptk_spec(), gone) for job in (BEGUN, partial)] == [Outcome.EXPIRED] * 2
+    assert hopeless(NEW, ptk_spec(), [KEPT, KEPT]) is None
+    assert hopeless(NEW, ptk_spec(), [WindowState.EXPIRING, KEPT]) is Outcome.EXPIRED
+
+
 @pytest.mark.parametrize("job", [NEW, BEGUN], ids=["new", "begun"])
 def test_rows_that_are_gone_and_ptks_that_are_withdrawn_are_not_opened(job: Job) -> None:
     assert hopeless(job, ptk_spec(), [WindowState.EXPIRED]) is Outcome.EXPIRED

@@ -14,6 +14,7 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptklib.exceptions import InvalidParameterError
 from ptklib.spec import estimator_from_spec
+from ptkstore.application.planning import profile_plans
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.jobs import JobState, Outcome
@@ -121,6 +122,36 @@ def test_a_profile_is_spent_on_the_profile_block_before_the_key_is_asked_for(wor
     assert (paid.what, paid.window, paid.blocks.lo, paid.blocks.hi) == ("profile", 0, 0, 1)
     assert paid.loss.epsilon_nano == HALF
     assert world.service.verify_ledger(STREAM).faults == ()
+
+
+def test_a_profile_that_would_cost_more_when_it_is_claimed_again_opens_no_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(world)
+    world.service.ingest(STREAM, rides(0))
+    world.close(1)
+    world.work("prepare", "allocate")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    world.steps.at["opened"] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.service.work_on("profile/taxi.centre/0")
+    world.clock.pass_(hours=2)
+
+    def dearer(loss: Any, policy: Any) -> Any:
+        price = priced(loss, policy)
+        amounts = tuple(amount + 1 for amount in price.charge.amounts)
+        return replace(price, charge=replace(price.charge, amounts=amounts))
+
+    priced = profile_plans._price
+    monkeypatch.setattr(profile_plans, "_price", dearer)
+    world.work("profile")
+    assert world.profiler.requests == []
+    assert world.job("profile/taxi.centre/0").outcome is Outcome.WITHDRAWN
+    assert ("taxi.centre profile of window 0", "changed-after-its-reservation") in world.notices()
+    assert spent(world, 0) == (0, HALF)
 
 
 def test_profile_rows_and_train_rows_are_disjoint_for_the_life_of_the_stream(world: World) -> None:

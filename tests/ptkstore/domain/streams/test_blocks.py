@@ -19,6 +19,7 @@ from ptkstore.domain.streams.blocks import (
     STRIDE_MIN,
     BlockPlace,
     BlockRange,
+    BlockSet,
     Rows,
     blocks_of,
     created_with,
@@ -29,6 +30,7 @@ from ptkstore.domain.streams.blocks import (
     parts_of,
     place_of,
     rows_behind,
+    rows_by_window,
     shard_bounds,
     share_of,
     stride_of,
@@ -176,6 +178,22 @@ def test_a_training_on_some_rows_opens_their_share_of_the_window() -> None:
     opened = rows_behind(RECORDS, BlockRange(770, 771), 200)
     assert (opened.high - opened.low) / HASH_RANGE == pytest.approx(0.2)
     assert opened.low == part_bounds(RECORDS)[1]
+
+
+def test_a_training_on_several_windows_opens_the_same_share_of_each() -> None:
+    blocks = BlockSet.of(*(train_blocks(window(index), CITIES, 0, groups=range(1, 2)) for index in (9, 2, 5)))
+    opened = rows_by_window(CITIES, blocks, 9, 600)
+    assert list(opened) == [2, 5, 9]
+    start = part_bounds(CITIES)[1]
+    assert set(opened.values()) == {Rows(2, (7,), start, start + HASH_RANGE * 600 // 3_000)}
+    whole = Rows(2, (7,), start, HASH_RANGE)
+    assert set(rows_by_window(CITIES, blocks, 9, 2_400).values()) == {whole}  # all that the part has
+    assert set(rows_by_window(CITIES, blocks, 9, None).values()) == {whole}
+
+
+def test_a_run_on_shards_of_users_opens_their_rows_of_the_newest_window() -> None:
+    blocks = train_blocks(window(4), USERS, 0, n_rows=200)
+    assert rows_by_window(USERS, BlockSet.of(blocks), 4, 200) == {4: rows_behind(USERS, blocks, 200)}
 
 
 def test_a_training_on_one_value_opens_its_file_alone() -> None:
