@@ -1,0 +1,70 @@
+"""PTKs compete for what blocks have left: nobody has an allowance, an order decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptkstore.domain.accounting.accountants import Caps, Charge
+from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
+from ptkstore.domain.scheduling.allowances import Allowances, Holding
+from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.orders import Claim, Order, by_arrival
+
+
+@dataclass(frozen=True, slots=True)
+class Competing:
+    """A scheduler without allowances: each PTK asks for its next look of all that is free, and an order decides.
+
+    The looks are those of `Adaptive`. If an earlier one took the room of a window, a later one
+    is given others, or it waits. Room is measured at the one coordinate of its blocks.
+
+    Parameters
+    ----------
+    rows_per_window : int
+        The rows that a PTK may expect of one window.
+    """
+
+    rows_per_window: int
+    mode: Mode = Mode.GUIDED
+    order: Order = by_arrival
+
+    @property
+    def shares_out(self) -> bool:
+        """Nobody has an allowance."""
+        return False
+
+    def propose(
+        self, waiting: Sequence[Waiting], room: Allowances, charge_of: ChargeOf
+    ) -> tuple[Proposal, ...]:
+        """Return the next looks that fit together, in the strategy's order."""
+        looks = Adaptive(self.rows_per_window, self.mode)
+        names = {one.ptk_id: one for one in waiting}
+        free = {ptk_id: room.free(one) for ptk_id, one in names.items()}
+        first = (looks.next_look(one, free[one.ptk_id], charge_of) for one in waiting)
+        asked = [one for one in first if isinstance(one, Proposal)]
+        taken: dict[int, tuple[int, int]] = {}
+        granted: list[Proposal] = []
+        for claim in _sorted(asked, free, self.order):
+            holding = free[claim.ptk_id].less(taken)
+            look = looks.next_look(names[claim.ptk_id], holding, charge_of)
+            if isinstance(look, Proposal):
+                granted.append(look)
+                for number, due in holding.due(look.windows, look.charge):
+                    nano, atto = taken.get(number, (0, 0))
+                    taken[number] = (nano + due, atto + look.charge.delta_atto)
+        return tuple(granted)
+
+
+def _sorted(asked: Sequence[Proposal], free: dict[str, Holding], order: Order) -> tuple[Claim, ...]:
+    """The claims of proposals in an order, measured at the coordinate of each block."""
+    claims: list[Claim] = []
+    capacity: dict[int, Caps] = {}
+    for one in asked:
+        holding = free[one.ptk_id]
+        due = dict(holding.due(one.windows, one.charge))
+        charge = Charge((max(due.values()),), one.charge.delta_atto)
+        claims.append(Claim(one.ptk_id, one.arrived, tuple(due), charge))
+        left = zip(holding.numbers.tolist(), holding.nano.tolist(), holding.atto.tolist(), strict=True)
+        capacity |= {number: Caps((nano,), atto) for number, nano, atto in left if number in due}
+    return order(claims, capacity)
