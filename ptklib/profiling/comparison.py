@@ -21,7 +21,7 @@ from ptklib.profiling.bounds import Line, laplace_quantile
 RESOLUTION = 2**20
 """Units of a loss of 1."""
 
-_ROUNDING = 8
+ROUNDING = 8
 """Units by which rounding moves the difference of two least sums, at most: each is exact up to 1.5e-6 of a loss, which
 is less than 1.6 units, and is rounded down to whole ones (docs/proofs/profiling.md)."""
 
@@ -121,7 +121,7 @@ class HighTest:
     @property
     def sensitivity(self) -> int:
         """How far one privacy unit moves the sum, in units."""
-        return self.centre.sensitivity + (_ROUNDING if self.exact else 0)
+        return self.centre.sensitivity + (ROUNDING if self.exact else 0)
 
     @property
     def scale(self) -> float:

@@ -56,16 +56,13 @@ class LossEstimator:
             When the family has no loss of single rows, or epsilon cannot be used.
         """
         self._risk()
-        return self._plan().loss
+        return mass_plan(self.epsilon).loss
 
     def run(self, state: Any, test_set: ProfileSet) -> LossEstimate:
         """Return the estimate for `state` on all rows of the test set."""
-        risk, plan = self._risk(), self._plan()
+        risk, plan = self._risk(), mass_plan(self.epsilon)
         losses = RowValidation(risk, test_set, test_set.hashes).losses(state)
-        lost = _whole(losses)
-        mass = np.array([int(lost.sum()), int((UNITS - lost).sum())], dtype=np.int64)
-        noisy = plan.draw({_MASS: mass})[_MASS]
-        return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
+        return draw_mass(plan, losses)
 
     def _risk(self) -> RowRisk:
         if isinstance(self.ptk, DPEstimator):
@@ -74,8 +71,24 @@ class LossEstimator:
             raise InvalidParameterError("an estimate is of an estimator or its spec")
         return risk_of(estimator_from_spec(self.ptk))
 
-    def _plan(self) -> ReleasePlan:
-        return plan_release((Component(_MASS, 2, UNITS),), check_epsilon(self.epsilon), 0)
+
+def mass_plan(epsilon: object) -> ReleasePlan:
+    """Return how the sums of losses, and of what is missing to 1, are going to be noised."""
+    return plan_release((Component(_MASS, 2, UNITS),), check_epsilon(epsilon), 0)
+
+
+def draw_mass(plan: ReleasePlan, losses: Floats) -> LossEstimate:
+    """Return the noisy sums for one loss of each privacy unit; each call is a release of its own.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_units,), float64
+        Clipped to [0, 1]. One that is no number counts as 1.
+    """
+    lost = _whole(losses)
+    mass = np.array([int(lost.sum()), int((UNITS - lost).sum())], dtype=np.int64)
+    noisy = plan.draw({_MASS: mass})[_MASS]
+    return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
 
 
 def _whole(losses: Floats) -> Ints:

@@ -120,6 +120,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.tables": FRAMES | {"scipy"},
     "ptklib.team": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
+    "ptklib.validation": ESTIMATORS | {"rich"},
     "ptkstore.domain.allocation": ARRAYS,
     "ptkstore.domain.ledger.filters": ARRAYS,
     "ptkstore.domain.ledger.rules": ARRAYS,

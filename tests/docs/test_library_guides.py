@@ -58,6 +58,14 @@ def test_the_example_of_a_family_runs(repository: Path, page: str, tables: dict[
     exec(blocks(repository, f"{page}.md")[0], dict(tables))  # noqa: S102
 
 
+def test_the_example_of_validation_runs(repository: Path, tables: dict[str, pd.DataFrame]) -> None:
+    n = len(tables["trips"])
+    shown: dict[str, Any] = {**tables, "hashes": np.random.default_rng(2).integers(0, 2**64, n, np.uint64)}
+    exec("\n".join(blocks(repository, "validation.md")), shown)  # noqa: S102
+    assert shown["verdict"].decision == "accept"
+    assert shown["reject"].decision == "reject"
+
+
 def test_the_numbers_beside_profiles_that_are_public_are_those_that_come_out(repository: Path) -> None:
     sampled, _, formula, *_ = blocks(repository, "profiling.md")
     shown: dict[str, Any] = {}

@@ -1,0 +1,119 @@
+"""What a validator says: a decision and the numbers that it follows from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, Self
+
+from ptklib.exceptions import CorruptStateError, InvalidParameterError
+from ptklib.scalars import finite_number
+from ptklib.validation.looks import check_confidence, check_look
+
+
+class Decision(StrEnum):
+    """What to do with a model."""
+
+    ACCEPT = "accept"
+    """The model meets its target, with the stated confidence."""
+    RETRY = "retry"
+    """Nothing was shown: train again with more data or more budget."""
+    REJECT = "reject"
+    """No model of the class meets the target, with the stated confidence."""
+
+
+class Metric(StrEnum):
+    """What a target is a limit of."""
+
+    LOSS = "loss"
+    """Expected loss of a privacy unit; a smaller loss is better."""
+    ACCURACY = "accuracy"
+    """Expected share of correct answers of a privacy unit; a larger one is better."""
+    ERROR = "error"
+    """Error of released statistics; a smaller one is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision of one look, with its reasons. All of it follows from released numbers.
+
+    Parameters
+    ----------
+    decision : Decision
+    metric : Metric
+    target : float
+        In the unit of the metric.
+    bound : float
+        What the metric was shown to reach: an upper bound of a loss or an error, a lower bound of an accuracy. In a
+        verdict about the minimum of a class it is a lower bound of the least loss.
+    estimate : float or None
+        Estimate of the metric from the same numbers; None when noise hides it.
+    confidence : float
+        Of all looks together. This look is wrong with probability ``look_failure(confidence, look)`` at most.
+    look : int
+        Number of the look at this target, from 1.
+    """
+
+    decision: Decision
+    metric: Metric
+    target: float
+    bound: float
+    estimate: float | None
+    confidence: float
+    look: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decision", Decision(self.decision))
+        object.__setattr__(self, "metric", Metric(self.metric))
+        for name in ("target", "bound", "estimate"):
+            value = getattr(self, name)
+            if value is not None or name != "estimate":
+                object.__setattr__(self, name, finite_number(value, name, InvalidParameterError))
+        object.__setattr__(self, "confidence", check_confidence(self.confidence))
+        object.__setattr__(self, "look", check_look(self.look))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON values."""
+        return {
+            name: str(value) if isinstance(value, StrEnum) else value for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        CorruptStateError
+            For anything else.
+        """
+        if not isinstance(document, Mapping) or set(document) != {field.name for field in fields(cls)}:
+            raise CorruptStateError("a verdict has other fields")
+        try:
+            return cls(**document)
+        except ValueError:
+            raise CorruptStateError("a verdict holds a value that is none") from None
+
+
+def joined(accept: Verdict, reject: Verdict) -> Verdict:
+    """Return one verdict of two looks at the same target: at the model, and at the minimum of its class.
+
+    Notes
+    -----
+    A model that meets the target and a class that cannot contradict each other. Then one of the two looks was wrong,
+    and the answer is RETRY.
+    """
+    if accept.target != reject.target or accept.metric != reject.metric:
+        raise InvalidParameterError("the two verdicts are about different targets")
+    if reject.decision is not Decision.REJECT:
+        return accept
+    if accept.decision is not Decision.ACCEPT:
+        return reject
+    return Verdict(
+        Decision.RETRY,
+        accept.metric,
+        accept.target,
+        accept.bound,
+        accept.estimate,
+        accept.confidence,
+        accept.look,
+    )
