@@ -4,8 +4,10 @@ from importlib import import_module
 from typing import Any
 
 _EXPORTS = {
+    "AcceptTerms": "terms",
     "AccuracyValidator": "loss",
     "Decision": "verdicts",
+    "ErrorValidator": "errors",
     "LossSums": "sums",
     "LossValidator": "loss",
     "MinimumSums": "minimum",

@@ -1,0 +1,137 @@
+"""Validators of the error of released statistics against the population, from noisy sums of test rows."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from ptklib.exceptions import InvalidParameterError
+from ptklib.privacy import Bounds
+from ptklib.profiling.bounds import laplace_quantile
+from ptklib.profiling.estimates import LossEstimate
+from ptklib.scalars import finite_number
+from ptklib.validation.bounds import lower_bound, upper_bound
+from ptklib.validation.looks import check_confidence, check_look, look_failure
+from ptklib.validation.verdicts import Decision, Metric, Verdict
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorValidator:
+    """Accept a released statistic when its error is within a target, with a stated confidence.
+
+    Parameters
+    ----------
+    target : float
+        Largest absolute error, in the unit of the statistic.
+    bounds : tuple (low, high)
+        Public bounds of a value. Sums are of ``(value - low) / (high - low)``, clipped to [0, 1].
+    confidence : float
+        Probability that no look accepts a statistic whose error is above the target.
+
+    Notes
+    -----
+    The statistic may come from other rows, or from the sums themselves: an interval has the true value in it, whatever
+    was released. A verdict costs nothing beyond its sums.
+
+    References
+    ----------
+    .. [1] Sage, SOSP'19, section 3.3. docs/proofs/validation.md has the proofs.
+    """
+
+    target: Any
+    _: KW_ONLY
+    bounds: Any = (0.0, 1.0)
+    confidence: Any = 0.95
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        Bounds.of(self.bounds, "value")
+        if finite_number(self.target, "target", InvalidParameterError) <= 0:
+            raise InvalidParameterError("the target of an error must be positive")
+
+    def of_count(self, scale: float, look: int = 1) -> Verdict:
+        """Return the verdict on a count, or on a sum of whole numbers, against its rows: its noise alone is the error.
+
+        Parameters
+        ----------
+        scale : float
+            Of its discrete Laplace noise, public.
+        """
+        if finite_number(scale, "scale", InvalidParameterError) <= 0:
+            raise InvalidParameterError("scale must be positive")
+        failure = look_failure(self.confidence, look)
+        return self._verdict(laplace_quantile(float(scale), failure / 2) - 1, look)
+
+    def of_mean(self, released: float, sums: LossEstimate, look: int = 1) -> Verdict:
+        """Return the verdict on a mean against the expected value of a unit.
+
+        Parameters
+        ----------
+        released : float
+            In the unit of the values.
+        sums : LossEstimate
+            Of the values of test units, as `LossSums` releases them.
+        """
+        failure = look_failure(self.confidence, look)
+        low, high = _interval(sums, failure)
+        bounds = Bounds.of(self.bounds, "value")
+        width = bounds.high - bounds.low
+        return self._verdict(_miss(released, (bounds.low + low * width, bounds.low + high * width)), look)
+
+    def of_variance(
+        self, released: float, sums: LossEstimate, squares: LossEstimate, look: int = 1
+    ) -> Verdict:
+        """Return the verdict on a variance against that of the population.
+
+        Parameters
+        ----------
+        released : float
+            In the squared unit of the values.
+        sums, squares : LossEstimate
+            Of the values of test units, scaled to [0, 1], and of the squares of these. Their epsilons add.
+        """
+        failure = look_failure(self.confidence, look) / 2
+        (low, high), (least, most) = _interval(sums, failure), _interval(squares, failure)
+        bounds = Bounds.of(self.bounds, "value")
+        squared = (bounds.high - bounds.low) ** 2
+        variance = (max(least - high * high, 0.0) * squared, min(most - low * low, 0.25) * squared)
+        return self._verdict(_miss(released, variance), look)
+
+    def of_histogram(self, shares: Sequence[float], sums: Sequence[LossEstimate], look: int = 1) -> Verdict:
+        """Return the verdict on the shares of bins, in total variation from those of the population.
+
+        Parameters
+        ----------
+        shares : sequence of float
+            Released, one for each bin.
+        sums : sequence of LossEstimate
+            For each bin, of the share of a unit's values in it. Their epsilons add.
+        """
+        if len(shares) != len(sums) or not sums:
+            raise InvalidParameterError("each bin has a share and sums")
+        failure = look_failure(self.confidence, look) / len(sums)
+        misses = [_miss(share, _interval(one, failure)) for share, one in zip(shares, sums, strict=True)]
+        return self._verdict(min(sum(misses) / 2, 1.0), look)
+
+    def _verdict(self, bound: float, look: int) -> Verdict:
+        target = float(self.target)
+        return Verdict(
+            Decision.ACCEPT if bound <= target else Decision.RETRY,
+            Metric.ERROR,
+            target,
+            bound,
+            None,
+            float(self.confidence),
+            check_look(look),
+        )
+
+
+def _interval(sums: LossEstimate, failure: float) -> Interval:
+    """Return an interval that does not have the mean in it with probability `failure` at most."""
+    return lower_bound(sums, failure / 2), upper_bound(sums, failure / 2)
+
+
+def _miss(released: float, interval: Interval) -> float:
+    value = finite_number(released, "released", InvalidParameterError)
+    return max(interval[1] - value, value - interval[0])

@@ -1,0 +1,85 @@
+"""What a PTK asks of a validation: `accept={"metric": ..., "confidence": ..., "epsilon": ...}`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ptklib.exceptions import InvalidParameterError
+from ptklib.privacy import check_epsilon
+from ptklib.profiling.risks import risk_of
+from ptklib.validation.looks import check_confidence
+from ptklib.validation.loss import AccuracyValidator, LossValidator
+from ptklib.validation.verdicts import Metric
+
+_FIELDS = ("metric", "confidence", "epsilon")
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptTerms:
+    """Metric, confidence and epsilon of a validation.
+
+    Parameters
+    ----------
+    metric : Metric
+    confidence : float
+        In (0, 1), of all looks together.
+    epsilon : float
+        What one look costs.
+    """
+
+    metric: Metric
+    confidence: float
+    epsilon: float
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Read terms as a developer writes them; the confidence is .95 unless it is said.
+
+        Raises
+        ------
+        InvalidParameterError
+            For other fields, an unknown metric, a confidence outside (0, 1) or an epsilon that cannot be spent.
+        """
+        if not isinstance(given, Mapping) or not {"metric", "epsilon"} <= set(given) <= set(_FIELDS):
+            raise InvalidParameterError(
+                'accept names what is validated, as {"metric": "loss", "confidence": 0.95, "epsilon": 0.05}'
+            )
+        known = {str(metric): metric for metric in Metric}
+        metric = known.get(given["metric"]) if isinstance(given["metric"], str) else None
+        if metric is None:
+            raise InvalidParameterError(f"the metric of accept is one of {', '.join(known)}")
+        confidence = check_confidence(given.get("confidence", 0.95))
+        return cls(metric, confidence, check_epsilon(given["epsilon"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the terms as plain JSON values, which `of` reads."""
+        return {"metric": str(self.metric), "confidence": self.confidence, "epsilon": self.epsilon}
+
+    def validator(self, target: object) -> LossValidator | AccuracyValidator:
+        """Return the validator of a target.
+
+        Raises
+        ------
+        InvalidParameterError
+            When the target cannot be used, or the metric has no validator of noisy sums.
+        """
+        if self.metric is Metric.LOSS:
+            return LossValidator(target, confidence=self.confidence)
+        if self.metric is Metric.ACCURACY:
+            return AccuracyValidator(target, confidence=self.confidence)
+        raise InvalidParameterError("an error is validated by ErrorValidator, from the sums of its statistic")
+
+    def check_family(self, estimator: Any) -> None:
+        """Refuse an estimator whose loss of single rows the metric needs and which has none.
+
+        Raises
+        ------
+        InvalidParameterError
+            With the reason.
+        """
+        if self.metric is not Metric.LOSS:
+            raise InvalidParameterError(
+                f"the sums that evaluations of {type(estimator).__name__} release are of its loss: "
+                "use the metric 'loss'"
+            )
+        risk_of(estimator)

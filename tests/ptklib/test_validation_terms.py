@@ -1,0 +1,72 @@
+"""The terms of a validation: what a developer may write, and what is refused with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptklib import CovarianceMatrix, HistoricalStatistics
+from ptklib.exceptions import CorruptStateError, InvalidParameterError
+from ptklib.validation import AcceptTerms, AccuracyValidator, LossValidator, Metric, Verdict
+
+LOSS = {"metric": "loss", "confidence": 0.9, "epsilon": 0.05}
+
+
+def test_terms_are_read_and_written():
+    terms = AcceptTerms.of(LOSS)
+    assert (terms.metric, terms.confidence, terms.epsilon) == (Metric.LOSS, 0.9, 0.05)
+    assert terms.to_json() == LOSS
+    assert AcceptTerms.of({"metric": "accuracy", "epsilon": 1}).confidence == 0.95
+    assert terms.validator(0.1) == LossValidator(0.1, confidence=0.9)
+    assert AcceptTerms.of({**LOSS, "metric": "accuracy"}).validator(0.9) == AccuracyValidator(
+        0.9, confidence=0.9
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (None, "accept names"),
+        ("loss", "accept names"),
+        ({"metric": "loss"}, "accept names"),
+        ({**LOSS, "tau": 0.1}, "accept names"),
+        ({**LOSS, "metric": "auc"}, "one of loss, accuracy, error"),
+        ({**LOSS, "metric": ["loss"]}, "one of loss, accuracy, error"),
+        ({**LOSS, "confidence": 0}, "confidence must lie"),
+        ({**LOSS, "confidence": 1.0}, "confidence must lie"),
+        ({**LOSS, "confidence": True}, "confidence must be a number"),
+        ({**LOSS, "epsilon": 0}, "epsilon must lie"),
+        ({**LOSS, "epsilon": "1"}, "epsilon must be a number"),
+    ],
+)
+def test_terms_that_cannot_be_used_are_refused(given: Any, reason: str):
+    with pytest.raises(InvalidParameterError, match=reason):
+        AcceptTerms.of(given)
+
+
+def test_a_family_without_the_loss_is_refused():
+    means = HistoricalStatistics(
+        ["hour"], ["speed"], domains={"hour": [0]}, bounds={"speed": (0, 60)}, epsilon=1.0
+    )
+    AcceptTerms.of(LOSS).check_family(means)
+    with pytest.raises(InvalidParameterError, match="no loss of single rows"):
+        AcceptTerms.of(LOSS).check_family(
+            CovarianceMatrix(bounds={"speed": (0, 60)}, epsilon=1.0, delta=1e-6)
+        )
+    for metric in ("accuracy", "error"):
+        with pytest.raises(InvalidParameterError, match="are of its loss"):
+            AcceptTerms.of({**LOSS, "metric": metric}).check_family(means)
+    with pytest.raises(InvalidParameterError, match="ErrorValidator"):
+        AcceptTerms.of({**LOSS, "metric": "error"}).validator(0.1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"decision": "maybe"}, {"look": 0}, {"bound": float("nan")}, {"extra": 1}]
+)
+def test_a_verdict_that_is_none_is_not_read(change: dict[str, Any]):
+    good = {"decision": "retry", "metric": "loss", "target": 0.1, "bound": 0.2, "estimate": None}
+    good |= {"confidence": 0.9, "look": 1}
+    assert Verdict.from_json(good).to_json() == good
+    with pytest.raises(CorruptStateError):
+        Verdict.from_json({**good, **change})
