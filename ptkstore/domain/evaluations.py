@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ptkstore.domain.acceptance import acceptance_of
 from ptkstore.domain.accounting.losses import checked_epsilon
 from ptkstore.errors import InvalidRequest
 
@@ -30,6 +31,12 @@ class Evaluation:
     epsilon: float
     mass: RiskMass
     at: datetime
+
+
+def estimate_epsilon(config: Mapping[str, Any]) -> float | None:
+    """Return what a PTK pays for the noisy sums of a test set: for an estimate, or for a verdict; None for neither."""
+    acceptance = acceptance_of(config)
+    return evaluation_epsilon(config) if acceptance is None else acceptance.epsilon
 
 
 def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:

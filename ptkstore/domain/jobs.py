@@ -28,6 +28,7 @@ class JobKind(StrEnum):
     PROFILE = "profile"
     DRIFT = "drift"
     EVALUATE = "evaluate"
+    VALIDATE = "validate"
     EXPIRE = "expire"
     ROLLBACK = "rollback"
     PLACE = "place"
@@ -36,7 +37,14 @@ class JobKind(StrEnum):
     REDELIVER = "redeliver"
 
 
-RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
+RUNS = (
+    JobKind.TRAIN,
+    JobKind.PARTIAL,
+    JobKind.PROFILE,
+    JobKind.DRIFT,
+    JobKind.EVALUATE,
+    JobKind.VALIDATE,
+)
 """Jobs that open rows and run the code of a PTK's trainer."""
 
 PAID_RUNS = tuple(kind for kind in RUNS if kind is not JobKind.PARTIAL)
@@ -113,6 +121,8 @@ class Job:
         Of a preparation: how often it failed.
     until : int
         Of an expiry of neighbours: the window after the last of them, 0 where it is one window alone.
+    draft_id : str or None
+        Of a validation: the draft in staging that it is about.
     trace : str or None
         The W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
@@ -139,6 +149,7 @@ class Job:
     attempt: int = 0
     lease_until: datetime | None = None
     outcome: Outcome | None = None
+    draft_id: str | None = None
     trace: str | None = None
 
     @property

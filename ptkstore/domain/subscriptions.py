@@ -170,6 +170,8 @@ def event_of(
         },
         "guarantee": content["guarantee"],
     }
+    if "verdict" in content:
+        data["verdict"] = content["verdict"]
     if missed:
         data["missed"] = [{"version": letter.number, "code": letter.code} for letter in missed[-MISSED_TOLD:]]
     if redelivered:

@@ -19,6 +19,8 @@ from ptkstore.ports.ptks import (
     ProfilesView,
     Ptks,
     PtksView,
+    Validations,
+    ValidationsView,
     Versions,
     VersionsView,
 )
@@ -45,6 +47,8 @@ class CatalogView(Protocol):
     def versions(self) -> VersionsView: ...
     @property
     def evaluations(self) -> EvaluationsView: ...
+    @property
+    def validations(self) -> ValidationsView: ...
     @property
     def subscriptions(self) -> SubscriptionsView: ...
     @property
@@ -111,6 +115,8 @@ class UnitOfWork(CatalogView, Protocol):
     def versions(self) -> Versions: ...
     @property
     def evaluations(self) -> Evaluations: ...
+    @property
+    def validations(self) -> Validations: ...
     @property
     def subscriptions(self) -> Subscriptions: ...
     @property

@@ -10,6 +10,7 @@ from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.ptks.profiles import ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Lineage, Version
 
 
@@ -106,6 +107,23 @@ class Versions(VersionsView, Protocol):
 
     def add(self, version: Version) -> None:
         """Record a version; `LateWriter` for a second one of a job, and for a number used before."""
+
+
+class ValidationsView(Protocol):
+    """Released verdicts, for reading."""
+
+    def of(self, ptk_id: str) -> tuple[Validation, ...]:
+        """Return all verdicts of a PTK, in the order in which they were kept."""
+
+    def looks(self, ptk_id: str) -> int:
+        """Count a PTK's validations since the last that was accepted."""
+
+
+class Validations(ValidationsView, Protocol):
+    """Released verdicts, one for each trained state that asked for one."""
+
+    def add(self, validation: Validation) -> None:
+        """Keep a verdict; a second one of the same job gets `LateWriter`."""
 
 
 class EvaluationsView(Protocol):

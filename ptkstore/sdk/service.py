@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.streams.streams import ColumnType, Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
+    from ptkstore.domain.validations import Validation
     from ptkstore.ports.features import Answers
     from ptkstore.ports.team_code import Examined
 
@@ -175,6 +176,9 @@ class StoreService(Protocol):
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
+
+    def validations(self, ptk_id: str) -> tuple[Validation, ...]:
+        """Return the verdicts on a PTK's trained states, in the order in which they were kept."""
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """Paid estimates of the losses of published versions."""

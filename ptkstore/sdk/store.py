@@ -21,6 +21,7 @@ from ptkstore.sdk.documents.ledgers import budget_rows
 from ptkstore.sdk.documents.lineage import Ancestor, lineage_of
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document, version_document
+from ptkstore.sdk.documents.validations import validation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
@@ -274,6 +275,10 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
     def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
         """List the paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
         return [evaluation_row(one) for one in self._service.evaluations(ptk_id)]
+
+    def validations(self, ptk_id: str) -> list[dict[str, Any]]:
+        """List the verdicts on a PTK's trained states, by window: `decision`, `bound`, the version it became."""
+        return [validation_row(one) for one in self._service.validations(ptk_id)]
 
     def profile(self, ptk_id: str) -> dict[str, Any]:
         """Say how many rows the PTK needs at which epsilon, if that is known, its cost, and whether it drifted."""

@@ -255,6 +255,25 @@ class EvaluationOut(Wire):
     at: Instant
 
 
+class ValidationOut(Wire):
+    """The verdict on a trained state, and the paid release that it follows from.
+
+    Noisy sums as in the estimate of a version's loss. Looks are counted since the last state that was accepted.
+    """
+
+    ptk_id: str
+    version: Annotated[
+        int | None, Field(description="the version that it became, null if it was not accepted")
+    ]
+    window: int
+    look: int
+    epsilon: float
+    lost: int
+    kept: int
+    verdict: dict[str, Any]
+    at: Instant
+
+
 class RollbackIn(Wire, json_schema_extra={"examples": [{"to": 3}]}):
     """The version whose state is to be published again."""
 

@@ -18,6 +18,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import ReadTransaction
@@ -100,6 +101,10 @@ class Reading(Adapters):
 
     def profile(self, ptk_id: str) -> application.profiling.read_profile.ProfileView:
         return application.profiling.read_profile.read_profile(ptk_id, begin=self.read)
+
+    def validations(self, ptk_id: str) -> tuple[Validation, ...]:
+        with self.read() as uow:
+            return uow.validations.of(ptk_id)
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         with self.read() as uow:

@@ -12,7 +12,7 @@ from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.application.profiling import detect_drift, profile_ptk
-from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk
+from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
 from ptkstore.application.versions import materialize_state, place_state
 from ptkstore.application.windows import allocate_window, expire_window, prepare_window
 from ptkstore.domain.jobs import Job, JobKind
@@ -85,6 +85,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         ),
         JobKind.EVALUATE: lambda: evaluate_ptk.evaluate_ptk(
             job, spending, opening(), lake=adapters.lake, evaluator=adapters.evaluator
+        ),
+        JobKind.VALIDATE: lambda: validate_ptk.validate_ptk(
+            job, spending, opening(), staging=adapters.staging, evaluator=adapters.evaluator
         ),
         JobKind.PLACE: lambda: place_state.place_state(
             job, **always, staging=adapters.staging, lake=adapters.lake

@@ -43,10 +43,12 @@ def register(
     *,
     few: Sequence[str] = (),
     evaluated: Sequence[str] = (),
+    validated: Sequence[str] = (),
 ) -> None:
     """The PTKs of these ids: together they ask for all of a block.
 
-    Those in `few` ask for the rows they need only, those in `evaluated` pay for estimates of their losses.
+    Those in `few` ask for the rows they need only, those in `evaluated` pay for estimates of their losses,
+    and states of those in `validated` have to pass a test.
     """
     hours = {"hour": HOURS}
     known = {
@@ -61,6 +63,7 @@ def register(
         epsilon = known[ptk_id].epsilon
         config: dict[str, object] = {"epsilons": [epsilon, epsilon]} if ptk_id in few else {}
         config |= {"evaluate": {"epsilon": 0.5}} if ptk_id in evaluated else {}
+        config |= {"accept": {"metric": "loss", "epsilon": 1.0}} if ptk_id in validated else {}
         name = ptk_id.partition(".")[2]
         store.register_ptk(known[ptk_id], name=name, stream=STREAM, target=0.5, config=config)
 

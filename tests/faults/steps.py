@@ -16,11 +16,13 @@ from ptkstore.application.paid_runs.paid_run import PaidRun
 KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "expire")
 OF_PROFILES = ("profile", "drift")
 OF_EVALUATIONS = ("evaluate",)
+OF_VALIDATIONS = ("validate",)
 DELIVERIES = ("notify", "redeliver")
 KINDS_OF_MODULE = {
-    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
+    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
+    "validate_ptk": OF_VALIDATIONS,
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
     "prepare_window": ("prepare",),

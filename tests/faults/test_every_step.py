@@ -12,21 +12,22 @@ import pytest
 from ptkstore.domain.ledger.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
-from tests.faults.steps import OF_EVALUATIONS, Point, all_points
+from tests.faults.steps import OF_EVALUATIONS, OF_VALIDATIONS, Point, all_points
 from tests.support.local import local
 from tests.support.world import SeenViews
 
 pytestmark = pytest.mark.long  # the last tests look at what the others left
 
+ENOUGH = 4_000  # rows of a window, to show that a loss is small
 LARGE = 60  # rows per partial: the 160 planned rows of a training are split into three
 SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
 EVALUATING = all_points(OF_EVALUATIONS)
 MERGING = [Point("train", step) for step in ("spent", "opened", "trained", "elected")]
 
 
-def begun(made: Rig, evaluated: Sequence[str] = ()) -> Rig:
+def begun(made: Rig, evaluated: Sequence[str] = (), validated: Sequence[str] = ()) -> Rig:
     scenario.create_stream(made.store)
-    scenario.register(made.store, [scenario.LONG], evaluated=evaluated)
+    scenario.register(made.store, [scenario.LONG], evaluated=evaluated, validated=validated)
     made.subscribe(scenario.LONG, "first")
     made.subscribe(scenario.LONG, "second")
     return made
@@ -44,6 +45,18 @@ def large_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     home = tmp_path_factory.mktemp("large") / "home"
     with rig(home, features=SeenViews(), rows_per_partial=LARGE) as made:
         yield begun(made, [scenario.LONG])
+
+
+@pytest.fixture(scope="module")
+def validated_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain whose states have to pass a test, which they do: their windows have rows enough for that."""
+    with rig(tmp_path_factory.mktemp("validated") / "home", features=SeenViews()) as made:
+        yield begun(made, validated=[scenario.LONG])
+
+
+@pytest.fixture(scope="module")
+def validated_windows() -> Iterator[int]:
+    return count()
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +104,28 @@ def test_a_fault_at_a_step_of_an_evaluation_only_delays(
     assert len(paid) == len(set(paid)) == len(estimates)
 
 
-def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int) -> None:
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", all_points(OF_VALIDATIONS), ids=str)
+def test_a_fault_at_a_step_of_a_validation_only_delays(
+    validated_chain: Rig, validated_windows: Iterator[int], point: Point, mode: str
+):
+    struck(validated_chain, validated_windows, point, mode, time=1, n=ENOUGH)
+    service = local(validated_chain.store)
+    verdicts = service.validations(scenario.LONG)
+    assert [one.number for one in verdicts] == [v.number for v in service.versions(scenario.LONG)]
+    with service.begin() as uow:
+        journal = uow.ledger.journal(scenario.STREAM)
+    paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
+    assert len(paid) == len(set(paid)) == len(verdicts)
+
+
+def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int, n: int = 200) -> None:
     window = next(windows)
     if window == 0:  # the first window has nothing to expire
-        chain.close(window)
+        chain.close(window, n)
         chain.work(chain.service())
         window = next(windows)
-    chain.close(window)
+    chain.close(window, n)
     assert chain.work_struck(point, mode, time=time), f"{point} was never reached"
     assert chain.faults() == []
     assert [v.number for v in local(chain.store).versions(scenario.LONG)] == list(range(1, window + 2))

@@ -38,7 +38,7 @@ REFUSED = 1_237
 MARKED = 20
 SCHEMA = {"at": "timestamp", "zone": "int64", "note": "string", "weight": "float64", "ring": "int64"}
 ZONES = list(range(8))
-GOOD, COUNTS, BAD = "birds.weights", "birds.rings", "birds.notes"
+GOOD, COUNTS, BAD, TESTED = "birds.weights", "birds.rings", "birds.notes", "birds.tested"
 WINDOWS = 2
 PATIENCE_SECONDS = 150.0
 
@@ -104,13 +104,18 @@ def create(store: Store) -> None:
     trained = {
         GOOD: HistoricalStatistics(["zone"], list(bounds), domains=zones, bounds=bounds, epsilon=0.3),
         COUNTS: CountFeaturizer(["zone"], "ring", classes=[0, 1], domains=zones, epsilon=0.3),
+        TESTED: HistoricalStatistics(["zone"], list(bounds), domains=zones, bounds=bounds, epsilon=0.1),
         BAD: HistoricalStatistics(["zone"], ["ring"], domains=zones, bounds={"ring": (0, 1)}, epsilon=0.3),
     }
-    configs = {COUNTS: {"epsilons": [0.3, 0.3]}, GOOD: {"evaluate": {"epsilon": 0.3}}}
+    configs = {
+        COUNTS: {"epsilons": [0.3, 0.3]},
+        GOOD: {"evaluate": {"epsilon": 0.3}},
+        TESTED: {"accept": {"metric": "loss", "epsilon": 0.3}},
+    }
+    # of COUNTS fewer rows than a partial takes, and yet some marked ones; none of TESTED can pass
+    targets = {COUNTS: 0.03, TESTED: 1e-9}
     for ptk_id, estimator in trained.items():
-        target = (
-            0.03 if ptk_id == COUNTS else 0.5
-        )  # fewer rows than a partial takes, and yet some marked ones
+        target = targets.get(ptk_id, 0.5)
         name, config = ptk_id.partition(".")[2], configs.get(ptk_id)
         store.register_ptk(estimator, name=name, stream=STREAM, target=target, config=config)
     with local(
@@ -179,7 +184,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         redis_url = RedisServer(made.home).client_url
         with running(settings), WebhookReceiver(made.received) as receiver:
             create(store)
-            for ptk_id in (GOOD, COUNTS, BAD):
+            for ptk_id in (GOOD, COUNTS, BAD, TESTED):
                 receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
             made.errors += hostile(store)
             for window in range(WINDOWS):
@@ -220,6 +225,7 @@ def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
     assert run.outcomes[f"train{BAD}"] == [Outcome.FAILED] * WINDOWS
     assert run.outcomes[f"partial{GOOD}"] == [Outcome.DONE] * 2 * WINDOWS
     assert f"partial{COUNTS}" not in run.outcomes
+    assert run.outcomes[f"train{TESTED}"] == run.outcomes[f"validate{TESTED}"] == [Outcome.DONE] * WINDOWS
     assert run.outcomes[f"evaluate{GOOD}"] == [Outcome.DONE] * WINDOWS
     assert run.outcomes[f"partial{BAD}"] == [Outcome.WITHDRAWN] * 2 * WINDOWS
     assert len(run.parts) == 5 * WINDOWS

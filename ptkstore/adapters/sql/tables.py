@@ -192,6 +192,7 @@ jobs = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("lease_until", Instant),
     Column("outcome", String),
+    Column("draft_id", String),  # of a validation: the draft in staging that it is about
     Column("trace", String),  # the trace of who asked for it; ids only
     Column("share", String, nullable=False, server_default=""),  # whose share of the workers it takes
 )
@@ -259,6 +260,23 @@ evaluations = Table(
     Column("at", Instant, nullable=False),
     ForeignKeyConstraint(["ptk_id", "number"], ["version.ptk_id", "version.number"]),
 )
+
+validations = Table(
+    "validation",
+    metadata,
+    Column("job_id", String, primary_key=True),
+    Column("ptk_id", String, nullable=False),
+    Column("look", BigInteger, nullable=False),
+    Column("window_index", BigInteger, nullable=False),
+    Column("epsilon", String, nullable=False),
+    Column("lost", BigInteger, nullable=False),  # noisy, as is the next
+    Column("kept", BigInteger, nullable=False),
+    Column("verdict", Text, nullable=False),  # what follows from them
+    Column("at", Instant, nullable=False),
+    Column("number", BigInteger, nullable=False),  # of the version that was elected, or 0
+    CheckConstraint("look > 0 AND number >= 0"),
+)
+Index("validation_ptk", validations.c.ptk_id, validations.c.window_index)
 
 subscriptions = Table(
     "subscription",

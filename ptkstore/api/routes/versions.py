@@ -20,8 +20,9 @@ from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_document
 from ptkstore.sdk.documents.lineage import descendant_document
 from ptkstore.sdk.documents.resources import version_document
+from ptkstore.sdk.documents.validations import validation_document
 from ptkstore.wire.base import Page
-from ptkstore.wire.ptks import DescendantOut, EvaluationOut, VersionOut
+from ptkstore.wire.ptks import DescendantOut, EvaluationOut, ValidationOut, VersionOut
 
 resource = Resource("versions")
 Number = Annotated[int, Path(ge=1, le=10**8 - 1, description="the version")]
@@ -70,6 +71,17 @@ def list_evaluations(
     """List the paid estimates of the losses of a PTK's versions."""
     evaluations = caller.service.evaluations(ptk_id)
     return page_of(evaluations, lambda one: f"{one.number:08d}", evaluation_document, cursor, limit)
+
+
+@resource.route("GET", "/ptks/{ptk_id}/validations", Action.STATE_READ, response_model=Page[ValidationOut])
+def list_validations(
+    ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List the verdicts on a PTK's trained states."""
+    numbered = tuple(enumerate(caller.service.validations(ptk_id)))
+    return page_of(
+        numbered, lambda one: f"{one[0]:08d}", lambda one: validation_document(one[1]), cursor, limit
+    )
 
 
 @resource.route(

@@ -74,7 +74,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         trainer.partial_statistics(empty_table(schema))
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
-    check_evaluation(ptk_id, estimator, config)
+    check_evaluation(ptk_id, estimator, config, target)
     released = {
         table: {
             "keys": list(form.keys),

@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from ptklib.exceptions import PtklibError
+from ptklib.validation import LossValidator
 from ptkstore.application.ledger.charging import Price, price_of
+from ptkstore.domain.acceptance import acceptance_of
 from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.evaluations import evaluation_epsilon
+from ptkstore.domain.evaluations import estimate_epsilon, evaluation_epsilon
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
@@ -21,13 +23,20 @@ from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
 
 
-def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise `InvalidRequest` for an estimate that the family cannot give, or that is asked for in other words."""
-    epsilon = evaluation_epsilon(config)
+def check_evaluation(
+    ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any], target: float
+) -> None:
+    """Raise `InvalidRequest` for an estimate or a verdict that the family cannot give, or in other words."""
+    epsilon = estimate_epsilon(config)
     if epsilon is None:
         return
+    acceptance = acceptance_of(config)
+    if acceptance is not None and evaluation_epsilon(config) is not None:
+        raise InvalidRequest(f"PTK {ptk_id}: accept pays for an estimate of each version; leave evaluate out")
     try:
         _declared(estimator, epsilon)
+        if acceptance is not None:
+            LossValidator(target, confidence=acceptance.confidence)
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
 
@@ -46,7 +55,7 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     refused here and not when the versions are out.
     """
     *_, new = specs
-    if evaluation_epsilon(new.config) is None:
+    if estimate_epsilon(new.config) is None:
         return
     line = policy.sharing.line_of(new.ptk_id)
     lines = policy.sharing.lines(policy.capacity)
@@ -57,13 +66,13 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
         charges = [
             price_of_estimate(spec.estimator, epsilon, policy).charge
             for spec in specs
-            if (epsilon := evaluation_epsilon(spec.config)) is not None
+            if (epsilon := estimate_epsilon(spec.config)) is not None
             and policy.sharing.line_of(spec.ptk_id) == line
             and group in groups_where(policy, spec.config.get("where"))
         ]
         if not fit_together(caps, charges):
             raise PtkRejected(
-                f"{new.ptk_id} asks for an evaluation of epsilon {evaluation_epsilon(new.config):g}; beside "
+                f"{new.ptk_id} asks for an estimate of epsilon {estimate_epsilon(new.config):g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
             )
 

@@ -33,7 +33,7 @@ from ptkstore.application.ptks.team_code import (
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.evaluations import evaluation_epsilon
+from ptkstore.domain.evaluations import estimate_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
@@ -311,7 +311,7 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
     return {
         (policy.sharing.line_of(spec.ptk_id), canonical_json(spec.config.get("where"))): spec
         for spec in changed
-        if evaluation_epsilon(spec.config) is not None
+        if estimate_epsilon(spec.config) is not None
     }.values()
 
 

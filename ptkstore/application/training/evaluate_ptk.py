@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Any
 
-from ptkstore.application.ledger.charging import Price, reserve
-from ptkstore.application.paid_runs.paid_run import (
-    ClaimedRun,
-    Ended,
-    Opening,
-    PaidRun,
-    Spending,
-    Spent,
-    pay_and_run,
-)
-from ptkstore.application.planning.evaluation_plans import price_of_estimate
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.training.on_test_set import OnTestSet
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
-from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
-
-DENIED: Final = "evaluation-denied"
+from ptkstore.ports.row_processes import Evaluator
 
 
 def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, evaluator: Evaluator) -> None:
@@ -39,49 +24,19 @@ def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, 
     with spending.begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.version)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
-    pay_and_run(_Evaluating(job, version, state, evaluator), spending, opening)
+    pay_and_run(_Evaluating(job, version.content["config"], state, evaluator), spending, opening)
 
 
-class _Evaluating(PaidRun[RiskMass]):
+class _Evaluating(OnTestSet):
     ran_step, kept_step = "evaluated", "estimate-kept"
-
-    def __init__(self, job: Job, version: Version, state: Mapping[str, bytes], evaluator: Evaluator) -> None:
-        super().__init__(job)
-        self._estimator = version.content["config"]
-        self._state, self._evaluator = state, evaluator
+    denied = "evaluation-denied"
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         about = Notice.of_run(self.job, code, now)
         uow.notify_owner(replace(about, window_index=None, version=self.job.version))
 
-    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """Reserved here, on all test blocks of the window."""
-        spec, policy = claimed.spec, claimed.stream.policy
-        epsilon = evaluation_epsilon(spec.config)
-        if epsilon is None:
-            return Ended(Outcome.WITHDRAWN)
-        price = price_of_estimate(self._estimator, epsilon, policy)
-        if not claimed.history:
-            groups = groups_where(policy, spec.config.get("where"))
-            blocks = BlockSet.of(part_blocks(TEST, self.job.window, policy, groups))
-            line = policy.sharing.line_of(spec.ptk_id)
-            request = BudgetRequest(
-                claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
-            )
-            if isinstance(reserve(uow, request, price.event), Denied):
-                return Ended(Outcome.REFUSED, DENIED)
-        return price
-
-    def run(
-        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
-    ) -> RiskMass | RunFailed:
-        request = EvaluateRequest(
-            estimator=self._estimator,
-            epsilon=spent.spend.loss.spendable_epsilon,
-            state=self._state,
-            rows=rows,
-        )
-        return self._evaluator.evaluate(request, keep_alive)
+    def epsilon(self, config: Mapping[str, Any]) -> float | None:
+        return evaluation_epsilon(config)
 
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.application.paid_runs.paid_run import (
@@ -27,16 +28,19 @@ from ptkstore.application.training.partials import (
     needless_partials_of,
     staged,
 )
+from ptkstore.application.versions.candidates import write_content
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.application.versions.elections import elect
+from ptkstore.domain.acceptance import acceptance_of
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
 from ptkstore.domain.streams.blocks import BlockRange, groups_behind, windows_behind
 from ptkstore.domain.streams.streams import Policy
-from ptkstore.domain.versions.manifests import manifest_of
+from ptkstore.domain.versions.manifests import content_of, elected_manifest
 from ptkstore.domain.versions.versions import Draft, Version
 from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
@@ -90,7 +94,7 @@ def train_ptk(
     basis = _basis(job, begin, storing.lake, _bundle(job, begin, bundles, sandbox))
     opening.raw.check_writable()
     with OwnDraft(job.window, keys, staging) as draft:
-        run = _Training(job, basis, draft, trainer, rows_per_partial, keys)
+        run = _Training(job, basis, draft, trainer, rows_per_partial, keys, staging)
         draft.kept = elected = pay_and_run(run, spending, opening)
         if run.is_split:
             draft.destroy()
@@ -135,10 +139,13 @@ class _Training(PaidRun[Draft]):
         trainer: Trainer,
         rows_per_partial: int,
         keys: KeyStore,
+        staging: Staging,
     ) -> None:
         super().__init__(job)
-        self._basis, self._draft, self._trainer, self._keys = basis, draft, trainer, keys
+        self._basis, self._draft, self._trainer = basis, draft, trainer
+        self._keys, self._staging = keys, staging
         self._rows_per_partial = rows_per_partial
+        self._content: Mapping[str, Any] = {}
         self.partials: tuple[Job, ...] = ()
         self.is_split = False
 
@@ -148,7 +155,7 @@ class _Training(PaidRun[Draft]):
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         self.partials = ended_partials_of(uow, claimed.job)
-        if any(partial.outcome is not Outcome.DONE for partial in self.partials):
+        if any(one.outcome is not Outcome.DONE for one in self.partials):
             return Ended(Outcome.FAILED)
         if bundle_of(claimed.spec.estimator) != self._basis.bundle_sha256:
             raise LateWriter(f"PTK {claimed.spec.ptk_id} got other code meanwhile")
@@ -184,45 +191,52 @@ class _Training(PaidRun[Draft]):
             request = replace(request, rows=(), partials=partials)
         made = self._trainer.train(request, keep_alive)
         self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
+        if isinstance(made, Draft):
+            self._content = content_of(
+                self.job,
+                spent.spec,
+                spent.stream,
+                spent.spend,
+                made,
+                windows=self._windows(spent),
+                previous=self._continued(spent),
+            )
+            if acceptance_of(spent.spec.config) is not None:  # whoever validates it reads it from there
+                write_content(made.draft_id, self._content, self._draft.key, self._staging)
         return made
 
     def was_kept(self, uow: CatalogView, result: Draft) -> bool:
         made = uow.versions.of_jobs([self.job.id]).get(self.job.id)
-        return (
-            made is not None and uow.versions.get(str(self.job.ptk_id), made[0]).draft_id == result.draft_id
-        )
+        if made is not None:
+            return uow.versions.get(str(self.job.ptk_id), made[0]).draft_id == result.draft_id
+        return any(one.draft_id == result.draft_id for one in uow.jobs.find(ptk_id=self.job.ptk_id))
 
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: Draft, at: datetime
     ) -> Outcome:
-        """Make the draft the PTK's next version, unless the PTK was withdrawn meanwhile."""
+        """Make the draft the PTK's next version, or have it validated first, unless the PTK was withdrawn meanwhile."""
         if spec is None:
             return Outcome.WITHDRAWN
-        latest = uow.versions.latest(spec.ptk_id)
-        number = latest.number + 1 if latest else 1
-        manifest = manifest_of(
-            self.job,
-            spent.spec,
-            spent.stream,
-            spent.spend,
-            result,
-            windows=self._windows(spent),
-            previous=self._continued(spent),
-            number=number,
-            published_at=at,
-        )
-        version = Version(
-            spec.ptk_id, number, self.job.id, result.draft_id, self.job.window.index, at, manifest
-        )
-        uow.versions.add(version)
+        version = None
+        if acceptance_of(spent.spec.config) is None:
+            manifest = partial(elected_manifest, self._content, at)
+            version = elect(uow, spec.ptk_id, self.job.window, result.draft_id, manifest, at)
+            queue_evaluation(uow, spec, version, self.job.stream, at)
+        else:
+            validation = paid_run(JobKind.VALIDATE, spec.ptk_id, self.job.window, at)
+            uow.jobs.add(replace(validation, draft_id=result.draft_id))
+        self._tell_of_unreadable_state(uow, spent, at, version)
+        return Outcome.DONE if version is None else Outcome.PUBLISHED
+
+    def _tell_of_unreadable_state(
+        self, uow: UnitOfWork, spent: Spent, at: datetime, version: Version | None
+    ) -> None:
         unreadable = self._basis.previous if self._basis.state is None else None
         if unreadable and same_model(unreadable.content["config"], spent.spec.estimator):
-            uow.notify_owner(
-                Notice(at, spec.team, PREVIOUS_STATE_UNREADABLE, ptk_id=spec.ptk_id, version=number)
-            )
-        queue_evaluation(uow, spec, version, self.job.stream, at)
-        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), at)
-        return Outcome.PUBLISHED
+            notice = Notice.of_run(self.job, PREVIOUS_STATE_UNREADABLE, at)
+            if version is not None:
+                notice = replace(notice, window_index=None, version=version.number)
+            uow.notify_owner(notice)
 
     def _windows(self, spent: Spent) -> tuple[int, ...]:
         """The windows whose rows were opened; of what others collected all that paid, as some may be gone by now."""

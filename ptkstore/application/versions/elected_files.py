@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject
@@ -26,6 +29,10 @@ def files_of(version: Version, lake: Lake) -> dict[str, bytes]:
 
 def state_files_of(version: Version, lake: Lake) -> dict[str, bytes]:
     """Return the verified files of a version's state, by the names they had when they were written."""
-    files = files_of(version, lake)
+    return state_files(version.content, files_of(version, lake))
+
+
+def state_files(content: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return files that a manifest of this content names, by the names they had when they were written."""
     tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
-    return {**tables, "state.json": canonical_json(version.content["state"]).encode()}
+    return {**tables, "state.json": canonical_json(content["state"]).encode()}

@@ -47,6 +47,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
     service = store.service
     profile = seen(lambda: service.profile(ptk_id))
     evaluations = seen(lambda: store.evaluations(ptk_id))
+    validations = seen(lambda: store.validations(ptk_id))
     # whoever reads evaluations reads states
     number = 0 if evaluations is None else service.newest_version(ptk_id)
     newest = service.version(ptk_id, number).content if number else None
@@ -65,6 +66,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
         "profile": None if profile is None else profile_json(profile),
         "newest": newest,
         "evaluations": evaluations,
+        "validations": validations,
         "trainings": None if trainings is None else [_but(one, "ptk_id") for one in trainings],
         "notices": None
         if notices is None

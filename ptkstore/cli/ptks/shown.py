@@ -11,7 +11,7 @@ from rich.table import Table
 from ptkstore.cli.output import console, one_line, print_rows
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
 
-_LISTS = ("trainings", "evaluations", "notices")
+_LISTS = ("trainings", "validations", "evaluations", "notices")
 
 
 def print_ptk(detail: Mapping[str, Any]) -> None:

@@ -15,7 +15,21 @@ from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
 
 
-def manifest_of(
+def elected_manifest(content: Mapping[str, Any], published_at: datetime, number: int) -> str:
+    """Write the canonical manifest of a version of this content that a training elects."""
+    elected = {"version": number, "release_decision": "elected", "published_at": published_at.isoformat()}
+    return canonical_json({**content, **elected})
+
+
+def accepted_manifest(
+    content: Mapping[str, Any], published_at: datetime, verdict: Mapping[str, Any], number: int
+) -> str:
+    """Write the canonical manifest of a version of this content that passed its validation."""
+    accepted = {"version": number, "release_decision": "accepted", "published_at": published_at.isoformat()}
+    return canonical_json({**content, **accepted, "verdict": verdict})
+
+
+def content_of(
     job: Job,
     spec: PtkSpec,
     stream: Stream,
@@ -24,12 +38,10 @@ def manifest_of(
     *,
     windows: Sequence[int],
     previous: Version | None,
-    number: int,
-    published_at: datetime,
-) -> str:
-    """Write the canonical manifest of a version (DESIGN section 4, "Lake"): public values and DP output only.
+) -> dict[str, Any]:
+    """Return what a manifest says of a trained state (DESIGN section 4, "Lake"): public values and DP output only.
 
-    The draft's facts are made of the state of this version alone.
+    The draft's facts are made of the state of this version alone. Number and time are those of the election.
 
     Parameters
     ----------
@@ -51,44 +63,39 @@ def manifest_of(
         }
         for one in spend.blocks.ranges
     ]
-    return canonical_json(
-        {
-            "format_version": FORMAT_VERSION,
-            "ptk_id": spec.ptk_id,
-            "version": number,
-            "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in draft.files],
-            "state": draft.state,
-            "schema": spec.tables,
-            "family": spec.family,
-            "tau": spec.target,
-            "config": spec.estimator,
-            "blocks": [*before.get("blocks", []), *charged],
-            "oldest_contributing_window": min(
-                (before.get("oldest_contributing_window", first), first), key=lambda one: one["index"]
-            ),
-            "newest_contributing_window": _span(policy, windows[-1]),
-            **({"windows": list(windows)} if len(windows) > 1 else {}),
-            "guarantee": {
-                "epsilon": loss.epsilon,
-                "delta": loss.delta,
-                "event": spend.event,
-                **_unit(policy),
-                "relation": policy.relation,
-                "accountant": policy.accountant,
-                "assurance": spec.assurance,
-            },
-            "planned": {
-                "rows_per_window": policy.rows_per_window,
-                "n": job.n_rows,
-                "rate": job.n_rows / (policy.rows_per_window * len(windows)),
-                **({"facts_of": job.facts_of} if job.facts_of else {}),
-            },
-            "release_decision": "elected",
-            "published_at": published_at.isoformat(),
-            "made_from": [origin_of(previous)] if previous else [],
-            **({} if draft.facts is None else {"facts": draft.facts}),
-        }
-    )
+    return {
+        "format_version": FORMAT_VERSION,
+        "ptk_id": spec.ptk_id,
+        "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in draft.files],
+        "state": draft.state,
+        "schema": spec.tables,
+        "family": spec.family,
+        "tau": spec.target,
+        "config": spec.estimator,
+        "blocks": [*before.get("blocks", []), *charged],
+        "oldest_contributing_window": min(
+            (before.get("oldest_contributing_window", first), first), key=lambda one: one["index"]
+        ),
+        "newest_contributing_window": _span(policy, windows[-1]),
+        **({"windows": list(windows)} if len(windows) > 1 else {}),
+        "guarantee": {
+            "epsilon": loss.epsilon,
+            "delta": loss.delta,
+            "event": spend.event,
+            **_unit(policy),
+            "relation": policy.relation,
+            "accountant": policy.accountant,
+            "assurance": spec.assurance,
+        },
+        "planned": {
+            "rows_per_window": policy.rows_per_window,
+            "n": job.n_rows,
+            "rate": job.n_rows / (policy.rows_per_window * len(windows)),
+            **({"facts_of": job.facts_of} if job.facts_of else {}),
+        },
+        "made_from": [origin_of(previous)] if previous else [],
+        **({} if draft.facts is None else {"facts": draft.facts}),
+    }
 
 
 def _span(policy: Policy, window: int) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window
+from ptkstore.domain.validations import Validation
 from ptkstore.sdk.documents.evaluations import evaluation_of
 from ptkstore.sdk.documents.exposures import exposure_of, window_of
 from ptkstore.sdk.documents.lineage import descendant_of
 from ptkstore.sdk.documents.profiles import profile_of
 from ptkstore.sdk.documents.resources import ptk_of, stream_of
+from ptkstore.sdk.documents.validations import validation_of
 from ptkstore.sdk.notices import notice_of, training_of
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
@@ -101,6 +103,9 @@ class RemoteReading:
     def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
         path = path_of("streams", stream, "windows", window, "versions")
         return tuple(self._http.pages(path, descendant_of))
+
+    def validations(self, ptk_id: str) -> tuple[Validation, ...]:
+        return tuple(self._http.pages(path_of("ptks", ptk_id, "validations"), validation_of))
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         return tuple(self._http.pages(path_of("ptks", ptk_id, "evaluations"), evaluation_of))

@@ -18,7 +18,7 @@ from ptkstore.domain.ledger.journal import Entry, EntryKind
 from ptkstore.domain.ptks.ptks import same_model
 from ptkstore.domain.streams.blocks import BlockSet
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
-from ptkstore.domain.versions.manifests import manifest_of
+from ptkstore.domain.versions.manifests import content_of, elected_manifest
 from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name, version_path
 from tests.support.builders import PTK, STREAM, ptk_spec, request, stream_named
 
@@ -83,9 +83,8 @@ def manifest(
     )
     draft = Draft("d", (StateFile("statistics-ab.parquet", 7, "ab"),), state or {"z": 1, "a": 2})
     spec = replace(ptk_spec(), target=target)
-    return manifest_of(
-        job, spec, stream_named(), spend, draft, windows=windows, previous=None, number=3, published_at=NOW
-    )
+    content = content_of(job, spec, stream_named(), spend, draft, windows=windows, previous=None)
+    return elected_manifest(content, NOW, number=3)
 
 
 def test_a_manifest_is_canonical_and_tells_its_files_by_size_and_hash() -> None:

@@ -81,6 +81,9 @@ _UNQUEUED = exists().where(
 )
 """Trainings on an earlier window may still be queued."""
 
+_UNVALIDATED = exists().where(is_unfinished(_OTHER), _OTHER.c.kind == JobKind.VALIDATE, _OF_SAME_PTK)
+"""A trained state of the PTK waits for its verdict."""
+
 _NEWEST = (
     select(func.coalesce(func.max(t.versions.c.number), 0))
     .where(t.versions.c.ptk_id == _OTHER.c.ptk_id)
@@ -123,11 +126,11 @@ def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Match jobs that are due, unleased, and wait for nothing unfinished.
 
     A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
-    trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
-    its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
-    its window.
+    trainings are still to be queued, for the verdict on the last trained state, and for the last elected one to be in
+    the lake. Once it is split it waits for its partials. An evaluation waits for its version to be in the lake, an
+    expiry for runs that hold a live lease on its window.
     """
-    waits_for_nothing = _is_first(of_many=of_many) & ~_UNCOLLECTED & ~_UNQUEUED & ~_UNPLACED
+    waits_for_nothing = _is_first(of_many=of_many) & ~_UNCOLLECTED & ~_UNQUEUED & ~_UNVALIDATED & ~_UNPLACED
     busy = tuple_(t.jobs.c.stream, t.jobs.c.window_index).in_(_WORKED_ON)
     return and_(
         is_unfinished(t.jobs),

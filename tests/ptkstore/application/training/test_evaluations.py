@@ -258,7 +258,7 @@ def test_a_family_without_a_loss_of_rows_is_told_so(world: World):
 
 def test_a_test_block_that_cannot_pay_for_all_refuses_the_last(world: World):
     world.register("a", config={"evaluate": {"epsilon": 0.6}})
-    with pytest.raises(PtkRejected, match=r"taxi\.b asks for an evaluation of epsilon 0\.5; beside 1 others"):
+    with pytest.raises(PtkRejected, match=r"taxi\.b asks for an estimate of epsilon 0\.5; beside 1 others"):
         world.register("b", config={"evaluate": {"epsilon": 0.5}})
     world.register("b", config={"evaluate": {"epsilon": 0.4}})
     with pytest.raises(PtkRejected):

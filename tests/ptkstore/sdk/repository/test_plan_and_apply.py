@@ -386,7 +386,7 @@ def test_evaluations_have_to_fit_together(store: Store, world: World) -> None:
     )
     assert change.refused == "ptk-rejected"
     assert (
-        "asks for an evaluation of epsilon 0.4; beside 2 others it does not fit a test block" in change.reason
+        "asks for an estimate of epsilon 0.4; beside 2 others it does not fit a test block" in change.reason
     )
     exchanged = declaring(evaluated("a", 0.4), evaluated("c", 0.6))
     store.apply(declaring(evaluated("a", 0.4), evaluated("b", 0.6)))

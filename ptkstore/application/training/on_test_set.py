@@ -1,0 +1,77 @@
+"""What validations and evaluations share: both read a trained state and a test set, and release two noisy sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ptkstore.application.ledger.charging import Price, reserve
+from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent
+from ptkstore.application.planning.evaluation_plans import price_of_estimate
+from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.jobs import Job, Outcome
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied
+from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
+from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
+
+
+class OnTestSet(PaidRun[RiskMass]):
+    """A paid run that reserves on all test blocks of its window, and has the loss of a state estimated there.
+
+    Parameters
+    ----------
+    estimator : mapping
+        The estimator of the state, as data.
+    state : mapping of str to bytes
+        Its files, by the names they had when they were written.
+
+    Attributes
+    ----------
+    denied : str
+        What the owner is told if a block has no room.
+    """
+
+    denied: ClassVar[str]
+
+    def __init__(
+        self, job: Job, estimator: Mapping[str, Any], state: Mapping[str, bytes], evaluator: Evaluator
+    ) -> None:
+        super().__init__(job)
+        self._estimator, self._state, self._evaluator = estimator, state, evaluator
+
+    @abstractmethod
+    def epsilon(self, config: Mapping[str, Any]) -> float | None:
+        """Return what the PTK pays by now; None if it wants no such run any more."""
+
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
+        """Reserve here, on all test blocks of the window."""
+        spec, policy = claimed.spec, claimed.stream.policy
+        epsilon = self.epsilon(spec.config)
+        if epsilon is None:
+            return Ended(Outcome.WITHDRAWN)
+        price = price_of_estimate(self._estimator, epsilon, policy)
+        if not claimed.history:
+            groups = groups_where(policy, spec.config.get("where"))
+            blocks = BlockSet.of(part_blocks(TEST, self.job.window, policy, groups))
+            line = policy.sharing.line_of(spec.ptk_id)
+            request = BudgetRequest(
+                claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
+            )
+            if isinstance(reserve(uow, request, price.event), Denied):
+                return Ended(Outcome.REFUSED, self.denied)
+        return price
+
+    def run(
+        self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
+    ) -> RiskMass | RunFailed:
+        """Have the loss estimated for the epsilon that was paid."""
+        request = EvaluateRequest(
+            estimator=self._estimator,
+            epsilon=spent.spend.loss.spendable_epsilon,
+            state=self._state,
+            rows=rows,
+        )
+        return self._evaluator.evaluate(request, keep_alive)

@@ -1,0 +1,88 @@
+"""Validate a trained state on its window's test set, and elect it if it passes (Sage SOSP'19, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from ptklib.profiling.estimates import LossEstimate
+from ptklib.validation import Decision, LossValidator
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.training.on_test_set import OnTestSet
+from ptkstore.application.versions.candidates import Candidate, read_candidate
+from ptkstore.application.versions.drafts import destroy_drafts
+from ptkstore.application.versions.elections import elect
+from ptkstore.domain.acceptance import acceptance_of
+from ptkstore.domain.evaluations import Evaluation, RiskMass
+from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.validations import Validation
+from ptkstore.domain.versions.manifests import accepted_manifest
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
+from ptkstore.ports.objects import Staging
+from ptkstore.ports.row_processes import Evaluator
+
+
+def validate_ptk(
+    job: Job, spending: Spending, opening: Opening, *, staging: Staging, evaluator: Evaluator
+) -> None:
+    """Release one verdict on a trained state, at most, from the test block of its window.
+
+    A state that is accepted becomes the next version in the transaction that keeps the verdict. The draft of any other
+    one is destroyed with its key: nothing that was not validated leaves staging.
+    """
+    draft_id = str(job.draft_id)
+    candidate = read_candidate(draft_id, opening.keys, staging)  # before the loss is spent
+    pay_and_run(_Validating(job, candidate, evaluator), spending, opening)
+    if _is_over(job, draft_id, spending.begin):
+        destroy_drafts((draft_id,), opening.keys, staging)
+
+
+def _is_over(job: Job, draft_id: str, begin: Begin) -> bool:
+    """Whether nobody validates the draft any more, and it was not elected."""
+    with begin() as uow:
+        ended = uow.jobs.get(job.id).state is JobState.ENDED
+        return ended and draft_id not in uow.versions.draft_ids((job.window,))
+
+
+class _Validating(OnTestSet):
+    ran_step, kept_step = "validated", "verdict-kept"
+    denied = "validation-denied"
+
+    def __init__(self, job: Job, candidate: Candidate, evaluator: Evaluator) -> None:
+        super().__init__(job, candidate.content["config"], candidate.state, evaluator)
+        self._content = candidate.content
+
+    def epsilon(self, config: Mapping[str, Any]) -> float | None:
+        acceptance = acceptance_of(config)
+        return None if acceptance is None else acceptance.epsilon
+
+    def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
+        kept = uow.validations.of(str(self.job.ptk_id))
+        return any(one.job_id == self.job.id and one.mass == result for one in kept)
+
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
+    ) -> Outcome:
+        """Keep the verdict, and make the state the PTK's next version if it is accepted."""
+        acceptance = acceptance_of(spent.spec.config)
+        if spec is None or acceptance is None:
+            return Outcome.WITHDRAWN
+        job, ptk_id, epsilon = self.job, spec.ptk_id, spent.spend.loss.epsilon
+        look = uow.validations.looks(ptk_id) + 1
+        sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
+        verdict = LossValidator(spent.spec.target, confidence=acceptance.confidence).verdict(sums, look)
+        record, number = verdict.to_json(), 0
+        if verdict.decision is Decision.ACCEPT:
+            manifest = partial(accepted_manifest, self._content, at, record)
+            number = elect(uow, ptk_id, job.window, str(job.draft_id), manifest, at).number
+            uow.evaluations.add(Evaluation(ptk_id, number, job.id, job.window.index, epsilon, result, at))
+        validation = Validation(ptk_id, job.id, look, job.window.index, epsilon, result, record, at, number)
+        uow.validations.add(validation)
+        if number:
+            return Outcome.PUBLISHED
+        uow.notify_owner(Notice.of_run(job, f"validation-{verdict.decision}", at))
+        return Outcome.DONE

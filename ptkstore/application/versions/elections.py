@@ -1,0 +1,39 @@
+"""Elect a trained state: from the commit on it is the PTK's next version, and is on its way to the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from ptkstore.domain.jobs import JobKind, job_id
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Version
+from ptkstore.ports.catalog import UnitOfWork
+
+
+def elect(
+    uow: UnitOfWork,
+    ptk_id: str,
+    window: WindowId,
+    draft_id: str,
+    manifest: Callable[[int], str],
+    at: datetime,
+) -> Version:
+    """Make the draft of a training the next version, once.
+
+    Parameters
+    ----------
+    window : WindowId
+        The newest window of the training.
+    manifest : callable
+        Writes the manifest of a version of this number.
+    at : datetime
+        The tick.
+    """
+    latest = uow.versions.latest(ptk_id)
+    number = latest.number + 1 if latest else 1
+    training = job_id(JobKind.TRAIN, ptk_id, window.index)
+    version = Version(ptk_id, number, training, draft_id, window.index, at, manifest(number))
+    uow.versions.add(version)
+    uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), at)
+    return version

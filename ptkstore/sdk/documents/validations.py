@@ -1,0 +1,52 @@
+"""Verdicts on trained states as people read them, and as documents of the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.validations import Validation
+
+
+def validation_row(validation: Validation) -> dict[str, Any]:
+    """Return what a verdict says; all of it follows from the two noisy sums and public numbers."""
+    return {
+        "window": validation.window_index,
+        "look": validation.look,
+        **validation.verdict,
+        "version": validation.number or None,
+        "epsilon": validation.epsilon,
+        "at": validation.at.isoformat(),
+    }
+
+
+def validation_document(validation: Validation) -> dict[str, Any]:
+    """Write one verdict in a list."""
+    return {
+        "ptk_id": validation.ptk_id,
+        "version": validation.number or None,
+        "window": validation.window_index,
+        "look": validation.look,
+        "epsilon": validation.epsilon,
+        "lost": validation.mass.lost,
+        "kept": validation.mass.kept,
+        "verdict": dict(validation.verdict),
+        "at": validation.at.isoformat(),
+    }
+
+
+def validation_of(document: Mapping[str, Any]) -> Validation:
+    """Read the verdict that `validation_document` wrote."""
+    return Validation(
+        ptk_id=document["ptk_id"],
+        job_id="",
+        look=document["look"],
+        window_index=document["window"],
+        epsilon=document["epsilon"],
+        mass=RiskMass(document["lost"], document["kept"]),
+        verdict=document["verdict"],
+        at=datetime.fromisoformat(document["at"]),
+        number=document["version"] or 0,
+    )

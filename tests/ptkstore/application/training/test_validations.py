@@ -1,0 +1,259 @@
+"""Validations: a trained state becomes a version once a paid test says so, and never reaches anybody before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ptklib.covariance import CovarianceMatrix
+from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.streams.blocks import TEST
+from ptkstore.errors import InvalidRequest, LateWriter, PtkRejected, Unavailable
+from ptkstore.ports.row_processes import RunFailed
+from tests.support.cases import case
+from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World
+
+PTK = "taxi.speed"
+ALL = (*CHAIN, "validate", "flip")
+TRAIN, VALIDATE = f"train/{PTK}/0", f"validate/{PTK}/0"
+ACCEPTED = {"accept": {"metric": "loss", "epsilon": 0.9}}
+ROWS = [i / 1_000 for i in range(1_000)]
+GOOD, BAD = 0.9, 1e-9
+"""Targets that the state surely meets, and surely cannot be shown to meet."""
+
+
+def trained(world: World, target: float = GOOD, day: int = 0) -> World:
+    """A state that waits for its verdict."""
+    if day == 0:
+        world.register(config=ACCEPTED, target=target)
+    world.ingest([day + one for one in ROWS])
+    world.close(day + 1)
+    world.work(*CHAIN)
+    return world
+
+
+@pytest.fixture
+def waiting(world: World) -> World:
+    return trained(world)
+
+
+def drafts(world: World) -> tuple[str, ...]:
+    """Drafts that can be read: of which there are a key and files."""
+    keys = set(world.service.keys.draft_ids())
+    return tuple(one for one in world.service.staging.drafts() if one in keys)
+
+
+def charged_for_tests(world: World) -> tuple[int, int]:
+    block = next(b for b in world.service.budget(STREAM) if b.number == TEST)
+    return block.reserved.epsilon_nano, block.spent.epsilon_nano
+
+
+def published(world: World) -> dict[str, Any]:
+    """Everything that a consumer could have seen."""
+    return {
+        "versions": world.service.versions(PTK),
+        "lake": world.service.lake.ptk_ids(),
+        "shown": world.views.shown,
+        "evaluations": world.service.evaluations(PTK),
+    }
+
+
+NOTHING = {"versions": (), "lake": (), "shown": {}, "evaluations": ()}
+
+
+def die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_nobody_sees_a_state_that_waits_for_its_verdict(waiting: World) -> None:
+    assert (waiting.job(TRAIN).state, waiting.job(TRAIN).outcome) == (JobState.ENDED, Outcome.DONE)
+    assert waiting.job(VALIDATE).state is JobState.READY
+    assert published(waiting) == NOTHING
+    assert drafts(waiting) == (waiting.job(VALIDATE).draft_id,)
+
+
+def test_a_state_that_passes_becomes_the_next_version(waiting: World) -> None:
+    assert waiting.work("validate", "place", "flip") == [VALIDATE, f"place/{PTK}", f"flip/{PTK}"]
+    (version,) = waiting.service.versions(PTK)
+    (validation,) = waiting.service.validations(PTK)
+    content = version.content
+    assert (version.number, version.job_id, content["release_decision"]) == (1, TRAIN, "accepted")
+    assert content["verdict"] == validation.verdict
+    assert (validation.number, validation.look, validation.window_index) == (1, 1, 0)
+    assert (waiting.job(VALIDATE).outcome, waiting.views.shown) == (Outcome.PUBLISHED, {PTK: 1})
+    (estimate,) = waiting.service.evaluations(PTK)
+    assert (estimate.number, estimate.mass) == (1, validation.mass)  # one release, two answers
+    assert charged_for_tests(waiting) == (0, 900_000_000)
+    assert drafts(waiting) == ()
+    assert waiting.service.verify_ledger(STREAM).faults == ()
+
+
+def test_a_state_that_does_not_pass_is_destroyed_and_its_owner_told(world: World) -> None:
+    trained(world, BAD).work(*ALL)
+    assert published(world) == NOTHING
+    assert drafts(world) == world.service.keys.draft_ids() == ()
+    (validation,) = world.service.validations(PTK)
+    assert (validation.number, validation.verdict["decision"]) == (0, "retry")
+    assert world.notices() == [(f"{PTK} validate of window 0", "validation-retry")]
+    assert charged_for_tests(world) == (0, 900_000_000)  # looking costs, whatever is seen
+
+
+def test_versions_have_no_gaps_and_looks_are_counted_until_one_passes(world: World) -> None:
+    trained(world, BAD).work(*ALL)
+    trained(world, day=1).work(*ALL)
+    world.service.update_ptk(PTK, target=GOOD)
+    for day in (2, 3):
+        trained(world, day=day).work(*ALL)
+    kept = [(one.window_index, one.look, one.number) for one in world.service.validations(PTK)]
+    assert kept == [(0, 1, 0), (1, 2, 0), (2, 3, 1), (3, 1, 2)]
+    assert [one.number for one in world.service.versions(PTK)] == [1, 2]
+
+
+def test_a_later_look_needs_more(world: World) -> None:
+    """Confidence is divided among the looks: what a first look accepts a later one may not (PAPERS S4)."""
+    trained(world, BAD).work(*ALL)
+    trained(world, day=1).work(*ALL)
+    bounds = [one.verdict["bound"] for one in world.service.validations(PTK)]
+    masses = [one.mass for one in world.service.validations(PTK)]
+    assert bounds[0] != bounds[1]
+    assert masses[0] != masses[1]
+
+
+def test_the_next_training_waits_for_the_verdict(waiting: World) -> None:
+    waiting.ingest([1 + one for one in ROWS])
+    waiting.close(2)
+    waiting.work("prepare", "allocate")
+    assert f"train/{PTK}/1" not in waiting.service.due()
+    waiting.work("validate", "place")
+    assert f"train/{PTK}/1" in waiting.service.due()
+
+
+@pytest.mark.parametrize("target", [GOOD, BAD])
+@pytest.mark.parametrize("step", ["claimed", "spent", "opened", "validated", "verdict-kept"])
+def test_a_worker_that_dies_at_any_step_leaves_one_verdict_one_version_and_one_charge(
+    world: World, step: str, target: float
+) -> None:
+    trained(world, target)
+    world.steps.at[step] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.work("validate")
+    world.clock.pass_(minutes=2)
+    world.work(*ALL)
+    assert len(world.service.validations(PTK)) == 1
+    assert len(world.service.versions(PTK)) == (target == GOOD)
+    assert charged_for_tests(world) == (0, 900_000_000)
+    with world.service.begin() as uow:
+        spent = [one.key for one in uow.ledger.journal(STREAM) if one.kind is EntryKind.SPEND]
+    assert spent == [TRAIN, VALIDATE]
+    assert world.service.verify_ledger(STREAM).faults == ()
+
+
+def test_the_database_refuses_a_second_verdict(waiting: World) -> None:
+    waiting.work("validate")
+    (kept,) = waiting.service.validations(PTK)
+    with pytest.raises(LateWriter), waiting.service.begin() as uow:
+        uow.validations.add(replace(kept, look=2))
+
+
+def test_a_validation_that_fails_keeps_the_spend_and_releases_nothing(waiting: World) -> None:
+    waiting.evaluator.failing = RunFailed("memory-limit")
+    waiting.work(*ALL)
+    assert published(waiting) == NOTHING
+    assert (waiting.service.validations(PTK), drafts(waiting)) == ((), ())
+    assert waiting.notices() == [(f"{PTK} validate of window 0", "memory-limit")]
+    assert charged_for_tests(waiting) == (0, 900_000_000)
+
+
+def test_expiry_wins_over_a_validation(waiting: World) -> None:
+    waiting.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+    waiting.work("expire")
+    assert waiting.job(VALIDATE).outcome is Outcome.EXPIRED
+    assert waiting.service.keys.draft_ids() == waiting.service.staging.drafts() == ()
+    assert (f"{PTK} validate of window 0", "expired") in waiting.notices()
+    assert charged_for_tests(waiting) == (0, 0)
+    assert published(waiting) == NOTHING
+
+
+def test_a_withdrawn_ptk_is_not_validated(waiting: World) -> None:
+    waiting.service.deregister_ptk(PTK)
+    assert waiting.job(VALIDATE).outcome is Outcome.WITHDRAWN
+    assert waiting.work("validate") == []
+    assert charged_for_tests(waiting) == (0, 0)
+    assert published(waiting) == NOTHING
+
+
+def test_staging_that_does_not_answer_costs_no_loss(waiting: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> None:
+        raise Unavailable("staging does not answer")
+
+    monkeypatch.setattr(waiting.service.staging, "read", silent)
+    with pytest.raises(Unavailable):
+        waiting.work("validate")
+    assert charged_for_tests(waiting) == (0, 0)
+
+
+def test_a_worker_whose_lease_was_lost_keeps_nothing(waiting: World) -> None:
+    kept: list[RiskMass] = []
+
+    def take_over() -> None:
+        waiting.clock.pass_(minutes=2)
+        assert waiting.service.work_on(VALIDATE)
+        kept.append(waiting.service.validations(PTK)[0].mass)
+
+    waiting.steps.at["validated"] = take_over
+    assert waiting.service.work_on(VALIDATE)
+    assert [one.mass for one in waiting.service.validations(PTK)] == kept
+    waiting.work("place")
+    assert [one.number for one in waiting.service.versions(PTK)] == [1]
+
+
+def test_a_validation_in_a_process_of_its_own(waiting: World) -> None:
+    del waiting.service.__dict__["evaluator"]
+    waiting.work(*ALL)
+    assert [one.number for one in waiting.service.versions(PTK)] == [1]
+
+
+# registration
+
+
+def test_what_cannot_be_accepted_is_refused(world: World) -> None:
+    for accept in [
+        0.1,
+        {},
+        {"metric": "beauty"},
+        {"metric": "loss", "confidence": 0},
+        {"metric": "loss", "confidence": 1},
+        {"metric": "loss", "confidence": 1.5},
+        {"metric": "loss", "confidence": True},
+        {"metric": "loss", "confidence": "0.9"},
+        {"metric": "loss", "confidence": float("nan")},
+        {"metric": "loss", "epsilon": 0},
+        {"metric": "loss", "epsilon": 11},
+        {"metric": "loss", "delta": 1e-6},
+        ["loss"],
+    ]:
+        with case(str(accept)), pytest.raises(InvalidRequest, match="accept"):
+            world.register(config={"accept": accept})
+    assert world.service.ptks() == ()
+
+
+def test_a_family_without_a_loss_of_rows_is_told_so(world: World) -> None:
+    estimator = CovarianceMatrix(["speed"], bounds={"speed": (0, 60)}, epsilon=0.1, delta=1e-6)
+    with pytest.raises(InvalidRequest, match="no loss of single rows"):
+        world.register(estimator=estimator.to_spec(), config=ACCEPTED)
+
+
+def test_accept_pays_for_the_estimate_too(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="accept pays for an estimate"):
+        world.register(config={**ACCEPTED, "evaluate": {"epsilon": 0.1}})
+
+
+def test_a_test_block_that_cannot_pay_for_all_refuses_the_last(world: World) -> None:
+    world.register("a", config=ACCEPTED)
+    with pytest.raises(PtkRejected, match=r"taxi\.b asks for an estimate of epsilon 0\.5; beside 1 others"):
+        world.register("b", config={"accept": {"metric": "loss", "epsilon": 0.5}})
+    world.register("b", config={"evaluate": {"epsilon": 0.1}})
