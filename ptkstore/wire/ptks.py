@@ -226,8 +226,9 @@ class DescendantOut(Wire):
     release_decision: Annotated[
         str,
         Field(
-            description="how it came to be: `elected` by a training, `rolled-back` to repeat an older version, or "
-            "`unreadable` where nobody can tell what else went into it, as its manifest is damaged"
+            description="how it came to be: `elected` by a training, `accepted` by a validation, `rolled-back` to "
+            "repeat an older version, or `unreadable` where nobody can tell what else "
+            "went into it, as its manifest is damaged"
         ),
     ]
     made_from: Annotated[

@@ -59,6 +59,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/ptks/{ptk_id}/materialize"): ({D, A}, OWN),
     ("GET", "/v1/ptks/{ptk_id}/versions"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/evaluations"): ({D, C, O}, ""),
+    ("GET", "/v1/ptks/{ptk_id}/validations"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/versions/{number}/manifest"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/versions/{number}/files/{name}"): ({D, C, O}, ""),
     ("GET", "/v1/streams/{stream}/windows/{window}/versions"): ({D, C, O, A}, ""),

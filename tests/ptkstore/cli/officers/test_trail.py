@@ -104,6 +104,7 @@ NO_ACTS = {
     *(
         "profile",
         "evaluations",
+        "validations",
         "versions",
         "trace_window",
         "ptk_version",

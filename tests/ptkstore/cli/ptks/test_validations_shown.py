@@ -1,0 +1,85 @@
+"""What people see of verdicts: `ptk show`, the store's own methods in the home and over HTTP, and a webhook's body."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptklib import HistoricalStatistics
+from ptklib.validation import Verdict
+from ptkstore import sdk
+from ptkstore.domain.subscriptions import event_of
+from ptkstore.sdk import Repository, Store
+from ptkstore.sdk.documents.validations import validation_document, validation_of
+from tests.support.command_line import Line
+from tests.support.world import CHAIN, World
+
+PTK = "taxi.speed"
+ACCEPT = {"metric": "loss", "epsilon": 0.9}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Line, list[dict[str, Any]], World]:
+    """The command line of a home whose first state was destroyed, and whose second was accepted."""
+    home = tmp_path_factory.mktemp("validated") / "home"
+    world = World(home)
+    world.stream()
+    world.register(config={"accept": ACCEPT}, target=1e-9)
+    for day, target in ((0, 1e-9), (1, 0.9)):
+        world.service.update_ptk(PTK, target=target)
+        world.ingest([day + i / 1_000 for i in range(1_000)])
+        world.close(day + 1)
+        world.work(*CHAIN, "validate", "flip")
+    rows = Store(world.service).validations(PTK)
+    documents = [validation_document(one) for one in world.service.validations(PTK)]
+    assert [validation_document(validation_of(one)) for one in documents] == documents
+    world.service.close()
+    return Line(home), rows, world
+
+
+def test_the_store_shows_each_verdict_with_what_became_of_it(
+    seen: tuple[Line, list[dict[str, Any]], World],
+) -> None:
+    _, (first, second), _ = seen
+    assert (first["decision"], first["version"], first["look"], first["window"]) == ("retry", None, 1, 0)
+    assert (second["decision"], second["version"], second["look"], second["window"]) == ("accept", 1, 2, 1)
+    assert second["estimate"] <= second["bound"] <= second["target"] == 0.9
+    assert first["bound"] > first["target"]
+    assert {first["confidence"], second["confidence"]} == {0.95}
+
+
+def test_commands_show_verdicts(seen: tuple[Line, list[dict[str, Any]], World]) -> None:
+    ptk, rows, _ = seen
+    shown = ptk.json("show", PTK)
+    assert shown["validations"] == rows
+    assert "Validations" in ptk.run("show", PTK).output
+    assert Verdict.from_json(shown["newest"]["verdict"]).decision == "accept"
+    assert shown["newest"]["release_decision"] == "accepted"
+
+
+def test_subscribers_are_told_the_verdict(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register(config={"accept": ACCEPT}, target=0.9)
+    world.ingest([i / 1_000 for i in range(1_000)])
+    world.close(1)
+    world.work(*CHAIN, "validate", "flip")
+    (version,) = world.service.versions(PTK)
+    assert event_of(version, "")["data"]["verdict"] == version.content["verdict"]
+    world.service.close()
+
+
+def test_a_repository_declares_what_a_version_has_to_pass(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    store = Store(world.service)
+    speeds = HistoricalStatistics(
+        ["hour"], ["speed"], domains={"hour": list(range(24))}, bounds={"speed": (0, 60)}, epsilon=0.1
+    )
+    declared = sdk.PTK("speed", "taxi", speeds, target=0.1, accept=ACCEPT)
+    for action in ("register", "keep"):
+        assert [c.action for c in store.apply(Repository("taxi", (declared,)))] == [action]
+    assert world.service.ptks()[0].config == {"accept": ACCEPT}
+    world.service.close()
