@@ -33,7 +33,7 @@ def test_a_missed_goal_is_named_and_fails(
     assert capsys.readouterr().out.endswith(f"{told}\n")
 
 
-@pytest.mark.parametrize("topic", ["allocator", "ledger", "ptklib", "service"])
+@pytest.mark.parametrize("topic", ["allocator", "ledger", "ptklib", "sage", "service"])
 def test_the_exit_code_of_every_topic_is_its_verdict(repository: Path, topic: str) -> None:
     text = (repository / "benchmarks" / f"{topic}.py").read_text()
     assert "    return verdict(found, REPORT.relative_to(ROOT))\n\n\nif __name__" in text
