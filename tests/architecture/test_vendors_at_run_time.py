@@ -125,6 +125,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.domain.ledger.filters": ARRAYS,
     "ptkstore.domain.ledger.rules": ARRAYS,
     "ptkstore.domain.ledger.odometers": ARRAYS,
+    "ptkstore.domain.scheduling": ARRAYS,
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,

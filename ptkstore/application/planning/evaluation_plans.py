@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from ptklib.exceptions import PtklibError
-from ptklib.validation import LossValidator
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.domain.acceptance import acceptance_of
 from ptkstore.domain.accounting.accountants import caps_of, fit_together
@@ -36,6 +35,8 @@ def check_evaluation(
     try:
         _declared(estimator, epsilon)
         if acceptance is not None:
+            from ptklib.validation import LossValidator  # loads every family
+
             LossValidator(target, confidence=acceptance.confidence)
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error

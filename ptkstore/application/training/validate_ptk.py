@@ -7,8 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ptklib.profiling.estimates import LossEstimate
-from ptklib.validation import Decision, LossValidator
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
 from ptkstore.application.training.on_test_set import OnTestSet
 from ptkstore.application.versions.candidates import Candidate, read_candidate
@@ -68,6 +66,9 @@ class _Validating(OnTestSet):
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
     ) -> Outcome:
         """Keep the verdict, and make the state the PTK's next version if it is accepted."""
+        from ptklib.profiling.estimates import LossEstimate  # loads every family
+        from ptklib.validation import Decision, LossValidator
+
         acceptance = acceptance_of(spent.spec.config)
         if spec is None or acceptance is None:
             return Outcome.WITHDRAWN

@@ -114,7 +114,7 @@ def test_versions_have_no_gaps_and_looks_are_counted_until_one_passes(world: Wor
 
 
 def test_a_later_look_needs_more(world: World) -> None:
-    """Confidence is divided among the looks: what a first look accepts a later one may not (PAPERS S4)."""
+    """Confidence is divided among the looks: what a first look accepts a later one may not (differences.md S4)."""
     trained(world, BAD).work(*ALL)
     trained(world, day=1).work(*ALL)
     bounds = [one.verdict["bound"] for one in world.service.validations(PTK)]
