@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ptkstore.domain.acceptance import acceptance_of
 from ptkstore.domain.accounting.losses import checked_epsilon
 from ptkstore.errors import InvalidRequest
 
@@ -34,9 +33,27 @@ class Evaluation:
 
 
 def estimate_epsilon(config: Mapping[str, Any]) -> float | None:
-    """Return what a PTK pays for the noisy sums of a test set: for an estimate, or for a verdict; None for neither."""
-    acceptance = acceptance_of(config)
-    return evaluation_epsilon(config) if acceptance is None else acceptance.epsilon
+    """Return what a PTK pays for the noisy sums of a test set: for a verdict, or for an estimate; None for neither."""
+    epsilon = accept_epsilon(config)
+    return evaluation_epsilon(config) if epsilon is None else epsilon
+
+
+def accept_epsilon(config: Mapping[str, Any]) -> float | None:
+    """Return what a PTK pays for the verdict on each trained state; None for one whose states need none.
+
+    Raises
+    ------
+    InvalidRequest
+        `accept` is no mapping with an `epsilon` in [1e-6, 10]. The library reads what else it says.
+    """
+    given = config.get("accept")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or "epsilon" not in given:
+        raise InvalidRequest(
+            'accept of a PTK says {"metric": "loss", "epsilon": 0.05}, and may say a confidence'
+        )
+    return float(checked_epsilon(given["epsilon"], "epsilon of accept"))
 
 
 def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:

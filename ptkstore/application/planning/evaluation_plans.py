@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from ptklib.exceptions import PtklibError
+from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import Price, price_of
-from ptkstore.domain.acceptance import acceptance_of
 from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.evaluations import estimate_epsilon, evaluation_epsilon
+from ptkstore.domain.evaluations import accept_epsilon, estimate_epsilon, evaluation_epsilon
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
@@ -29,17 +29,27 @@ def check_evaluation(
     epsilon = estimate_epsilon(config)
     if epsilon is None:
         return
-    acceptance = acceptance_of(config)
-    if acceptance is not None and evaluation_epsilon(config) is not None:
-        raise InvalidRequest(f"PTK {ptk_id}: accept pays for an estimate of each version; leave evaluate out")
+    if accept_epsilon(config) is not None:
+        if evaluation_epsilon(config) is not None:
+            raise InvalidRequest(
+                f"PTK {ptk_id}: accept pays for an estimate of each version; leave evaluate out"
+            )
+        _check_terms(ptk_id, estimator, config, target)
     try:
         _declared(estimator, epsilon)
-        if acceptance is not None:
-            from ptklib.validation import LossValidator  # loads every family
-
-            LossValidator(target, confidence=acceptance.confidence)
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
+
+
+def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any], target: float) -> None:
+    from ptklib.validation import AcceptTerms  # loads every family
+
+    try:
+        terms = AcceptTerms.of(config["accept"])
+        terms.check_family(estimator_from_spec(estimator))
+        terms.validator(target)
+    except PtklibError as error:
+        raise InvalidRequest(f"accept of PTK {ptk_id}: {error}") from error
 
 
 def price_of_estimate(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> Price:

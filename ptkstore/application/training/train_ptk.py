@@ -32,7 +32,7 @@ from ptkstore.application.versions.candidates import write_content
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.acceptance import acceptance_of
+from ptkstore.domain.evaluations import accept_epsilon
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
@@ -201,7 +201,7 @@ class _Training(PaidRun[Draft]):
                 windows=self._windows(spent),
                 previous=self._continued(spent),
             )
-            if acceptance_of(spent.spec.config) is not None:  # whoever validates it reads it from there
+            if accept_epsilon(spent.spec.config) is not None:  # whoever validates it reads it from there
                 write_content(made.draft_id, self._content, self._draft.key, self._staging)
         return made
 
@@ -218,7 +218,7 @@ class _Training(PaidRun[Draft]):
         if spec is None:
             return Outcome.WITHDRAWN
         version = None
-        if acceptance_of(spent.spec.config) is None:
+        if accept_epsilon(spent.spec.config) is None:
             manifest = partial(elected_manifest, self._content, at)
             version = elect(uow, spec.ptk_id, self.job.window, result.draft_id, manifest, at)
             queue_evaluation(uow, spec, version, self.job.stream, at)

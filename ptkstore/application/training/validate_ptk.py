@@ -12,8 +12,7 @@ from ptkstore.application.training.on_test_set import OnTestSet
 from ptkstore.application.versions.candidates import Candidate, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.acceptance import acceptance_of
-from ptkstore.domain.evaluations import Evaluation, RiskMass
+from ptkstore.domain.evaluations import Evaluation, RiskMass, accept_epsilon
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -55,8 +54,7 @@ class _Validating(OnTestSet):
         self._content = candidate.content
 
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
-        acceptance = acceptance_of(config)
-        return None if acceptance is None else acceptance.epsilon
+        return accept_epsilon(config)
 
     def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
         kept = uow.validations.of(str(self.job.ptk_id))
@@ -67,15 +65,15 @@ class _Validating(OnTestSet):
     ) -> Outcome:
         """Keep the verdict, and make the state the PTK's next version if it is accepted."""
         from ptklib.profiling.estimates import LossEstimate  # loads every family
-        from ptklib.validation import Decision, LossValidator
+        from ptklib.validation import AcceptTerms, Decision
 
-        acceptance = acceptance_of(spent.spec.config)
-        if spec is None or acceptance is None:
+        if spec is None:
             return Outcome.WITHDRAWN
+        terms = AcceptTerms.of(spent.spec.config["accept"])
         job, ptk_id, epsilon = self.job, spec.ptk_id, spent.spend.loss.epsilon
         look = uow.validations.looks(ptk_id) + 1
         sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
-        verdict = LossValidator(spent.spec.target, confidence=acceptance.confidence).verdict(sums, look)
+        verdict = terms.validator(spent.spec.target).verdict(sums, look)
         record, number = verdict.to_json(), 0
         if verdict.decision is Decision.ACCEPT:
             manifest = partial(accepted_manifest, self._content, at, record)

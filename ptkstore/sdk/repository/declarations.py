@@ -53,8 +53,9 @@ class PTK:
         How that is done: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
         `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
     accept : mapping, optional
-        The test that a trained state has to pass to become a version, as ``{"metric": "loss"}``, with `confidence`
-        (0.95) and `epsilon` (0.05) of each look; none by default. docs/guide/validation.md tells more.
+        The test that a trained state has to pass to become a version, as
+        ``{"metric": "loss", "epsilon": 0.05}``, where epsilon is what each look costs, and a `confidence` (0.95); none
+        by default. docs/guide/validation.md tells more.
     evaluate : mapping, optional
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
     serve : mapping, optional

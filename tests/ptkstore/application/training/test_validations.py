@@ -224,21 +224,29 @@ def test_what_cannot_be_accepted_is_refused(world: World) -> None:
     for accept in [
         0.1,
         {},
-        {"metric": "beauty"},
-        {"metric": "loss", "confidence": 0},
-        {"metric": "loss", "confidence": 1},
-        {"metric": "loss", "confidence": 1.5},
-        {"metric": "loss", "confidence": True},
-        {"metric": "loss", "confidence": "0.9"},
-        {"metric": "loss", "confidence": float("nan")},
+        {"metric": "loss"},
+        {"metric": "beauty", "epsilon": 0.1},
+        {"metric": "accuracy", "epsilon": 0.1},
+        {"metric": "error", "epsilon": 0.1},
+        {"metric": "loss", "epsilon": 0.1, "confidence": 0},
+        {"metric": "loss", "epsilon": 0.1, "confidence": 1},
+        {"metric": "loss", "epsilon": 0.1, "confidence": 1.5},
+        {"metric": "loss", "epsilon": 0.1, "confidence": True},
+        {"metric": "loss", "epsilon": 0.1, "confidence": "0.9"},
+        {"metric": "loss", "epsilon": 0.1, "confidence": float("nan")},
         {"metric": "loss", "epsilon": 0},
         {"metric": "loss", "epsilon": 11},
-        {"metric": "loss", "delta": 1e-6},
+        {"metric": "loss", "epsilon": 0.1, "delta": 1e-6},
         ["loss"],
     ]:
         with case(str(accept)), pytest.raises(InvalidRequest, match="accept"):
             world.register(config={"accept": accept})
     assert world.service.ptks() == ()
+
+
+def test_a_target_that_no_loss_can_miss_is_refused(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="target must lie between 0 and 1"):
+        world.register(config=ACCEPTED, target=1.5)
 
 
 def test_a_family_without_a_loss_of_rows_is_told_so(world: World) -> None:
