@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ptklib.arrays import Bools, Floats
-from ptklib.profiling.risks import RowRisk
+from ptklib.arrays import Bools, Floats, Ints
+from ptklib.profiling.risks import ExactRisk, RowRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject
+from ptklib.tables import column_names, take_rows
 
 
 class Validation(Protocol):
@@ -94,6 +95,34 @@ class BatchValidation:
 def examples_of(risk: RowRisk, table: Any) -> Bools:
     """Return which rows count; one of which that cannot be told does not, and it alone."""
     return np.asarray(row_by_row(risk.examples, table, 0.0) != 0)
+
+
+def least_total_of(risk: ExactRisk, table: Any, units: Ints) -> tuple[float, int]:
+    """Return the least sum of losses of all rows that count, each unit's as their mean, and the number of units.
+
+    Parameters
+    ----------
+    units : numpy.ndarray
+        Number of the unit of each row. Shape (n_rows,).
+
+    Notes
+    -----
+    A row of which no minimum can be computed does not count, and it alone: else one row would move the sum by all.
+    """
+
+    def read(part: Any) -> Floats:
+        risk.least_total(part, np.ones(len(part)))
+        return np.ones(len(part))
+
+    kept = examples_of(risk, table) & np.asarray(row_by_row(read, table, 0.0) != 0)
+    examples = Examples.of(units, kept)
+    if not examples.n_units:
+        return 0.0, 0
+    rows = take_rows(table, np.flatnonzero(kept), column_names(table))
+    try:
+        return float(risk.least_total(rows, examples.shares)), examples.n_units
+    except Exception:  # noqa: BLE001 - an error would tell of rows; each of them alone has a minimum
+        return 0.0, examples.n_units
 
 
 def row_by_row(function: Callable[[Any], Any], table: Any, failed: float) -> Floats:

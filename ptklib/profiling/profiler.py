@@ -13,12 +13,12 @@ from ptklib.mechanisms.selection import AboveThreshold
 from ptklib.privacy import Bounds, PrivacyLoss
 from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.profiling.comparison import HighTest
-from ptklib.profiling.evaluation import Validation, examples_of, validation_of
+from ptklib.profiling.evaluation import Validation, least_total_of, validation_of
 from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.profiling.plan import ROUNDS_MAX, ProfilePlan, Settings, make_plan
 from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.risks import ExactRisk
-from ptklib.profiling.samples import Examples, HashRange, ProfileSet
+from ptklib.profiling.samples import HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject, check_epsilons, subject_of
 from ptklib.scalars import finite_number, whole_number
 
@@ -275,13 +275,9 @@ class _Rounds:
     def _is_unreachable(self, lower: HighTest, sample: HashRange) -> bool:
         risk, (table, units) = self._subject.risk, self._set.sample(sample)
         assert isinstance(risk, ExactRisk)
-        examples = Examples.of(units, examples_of(risk, table))
-        try:
-            total = float(risk.least_total(table, examples.weights()))
-        except Exception:  # noqa: BLE001 - an error would tell of a row; without a minimum nothing is out of reach
-            total = 0.0
-        most = risk.loss_max * examples.n_units
-        return lower.is_total_above(min(max(total, 0.0), most) if total == total else 0.0, examples.n_units)
+        total, n_units = least_total_of(risk, table, units)
+        most = risk.loss_max * n_units
+        return lower.is_total_above(min(max(total, 0.0), most) if total == total else 0.0, n_units)
 
 
 def _loss(subject: Subject, plan: ProfilePlan) -> PrivacyLoss:

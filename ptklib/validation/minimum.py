@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.events import Composed, Parallel
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.comparison import ROUNDING
 from ptklib.profiling.estimates import UNITS, LossEstimate
-from ptklib.profiling.evaluation import examples_of, row_by_row
+from ptklib.profiling.evaluation import least_total_of
 from ptklib.profiling.risks import ExactRisk, risk_of
-from ptklib.profiling.samples import Examples, ProfileSet
+from ptklib.profiling.samples import ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.spec import estimator_from_spec
-from ptklib.tables import column_names, take_rows
 from ptklib.validation.bounds import NoisySums, upper_bound_of
 from ptklib.validation.looks import check_confidence, check_look, look_failure
 from ptklib.validation.loss import LossValidator
@@ -72,13 +70,10 @@ class MinimumSums:
 
     def run(self, train_set: ProfileSet) -> LossEstimate:
         """Return the noisy sums for all rows of a set, in parts of `loss_bound`."""
-        risk, plan = self._risk(), self._plan()
-        table, hashes = train_set.sample(train_set.hashes)
-        kept = examples_of(risk, table) & _computable(risk, table)
-        examples = Examples.of(hashes, kept)
-        rows = take_rows(table, np.flatnonzero(kept), column_names(table))
-        total = float(risk.least_total(rows, examples.shares)) if examples.n_units else 0.0
-        most = examples.n_units * UNITS
+        plan = self._plan()
+        table, units = train_set.sample(train_set.hashes)
+        total, n_units = least_total_of(self._risk(), table, units)
+        most = n_units * UNITS
         lost = min(max(math.floor(total / self.loss_bound * UNITS), 0), most)
         noisy = plan.draw({_MASS: np.array([lost, most - lost], dtype=np.int64)})[_MASS]
         return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
@@ -94,16 +89,6 @@ class MinimumSums:
 
     def _plan(self) -> ReleasePlan:
         return plan_release((Component(_MASS, 2, MINIMUM_SENSITIVITY),), check_epsilon(self.epsilon), 0)
-
-
-def _computable(risk: ExactRisk, table: Any) -> Bools:
-    """Return which rows a minimum can be computed of; a row that raises must not change what is said of others."""
-
-    def read(part: Any) -> Floats:
-        risk.least_total(part, np.ones(len(part)))
-        return np.ones(len(part))
-
-    return np.asarray(row_by_row(read, table, 0.0) != 0)
 
 
 @dataclass(frozen=True, slots=True)
