@@ -22,7 +22,7 @@ from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.ledger.journal import GENESIS, EntryKind, chained_digest
 from ptkstore.domain.ledger.rules import Denied, Granted, decide, verify
 from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
-from ptkstore.errors import Conflict, LateWriter
+from ptkstore.errors import Conflict, InvariantBroken, LateWriter
 from tests.support.builders import (
     PTK,
     STREAM,
@@ -114,6 +114,16 @@ class LedgerContract:
         with catalog.begin() as uow:
             assert [entry.request for entry in uow.ledger.history("k0")] == [apart, apart]
             assert verify(uow.ledger.created(STREAM)[0], uow.ledger.chain(STREAM)) == ()
+
+    @pytest.mark.parametrize("further", ["null", '"ab"', "{}", "[1.5, 9]", "[true, 9]"])
+    def test_blocks_that_another_program_wrote_are_told_as_damaged(
+        self, catalog: SqlCatalog, outsider: Engine, further: str
+    ) -> None:
+        insert = f"INSERT INTO journal ({NAMES}, further) VALUES ({VALUES}, :further)"
+        with outsider.begin() as connection:
+            connection.execute(text(insert), {**ENTRY, "further": further})
+        with pytest.raises(InvariantBroken, match="names no blocks"), catalog.begin() as uow:
+            uow.ledger.history("k1")
 
     def test_ten_tenths_fit_exactly_and_the_least_further_loss_does_not(self, catalog: SqlCatalog) -> None:
         for number in range(10):

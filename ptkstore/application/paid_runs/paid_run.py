@@ -107,7 +107,7 @@ class Spent:
     Attributes
     ----------
     windows : tuple of int
-        The windows that paid, rising; once rows are opened, those that were left.
+        The windows that paid and do not expire, rising; once rows are opened, those that were left.
     """
 
     stream: Stream
@@ -148,7 +148,9 @@ class PaidRun(ABC, Generic[R]):
         """Run on the rows of each window in a process of its own."""
 
     @abstractmethod
-    def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime
+    ) -> Outcome | Ended:
         """Write down the result at a tick, and return how the run ends.
 
         Parameters
@@ -184,13 +186,16 @@ class PaidRun(ABC, Generic[R]):
         uow.notify_owner(Notice.of_run(self.job, code, now))
 
 
-def states_of(
-    uow: CatalogView, policy: Policy, job: Job, history: Sequence[Entry]
-) -> tuple[WindowState, ...]:
-    """Return the states of the windows behind the reservation of a run; of its own window if it has none yet."""
+def states_of(uow: CatalogView, policy: Policy, job: Job, history: Sequence[Entry]) -> dict[int, WindowState]:
+    """Return the state of each window behind the reservation of a run; of its own window if it has none yet."""
     newest = job.window.index
     windows = windows_behind(policy, history[0].blocks, newest) if history else (newest,)
-    return tuple(uow.windows.get(WindowId(job.stream, index)).state for index in windows)
+    return {index: uow.windows.get(WindowId(job.stream, index)).state for index in windows}
+
+
+def left_of(states: Mapping[int, WindowState]) -> tuple[int, ...]:
+    """Return the windows that a run may open: those that do not expire."""
+    return tuple(index for index, state in states.items() if state is WindowState.PREPARED)
 
 
 def pay_and_run(run: PaidRun[R], spending: Spending, opening: Opening) -> bool:
@@ -260,7 +265,8 @@ class _Walk(Generic[R]):
         # What this very claim spent without an answer opened no row: it has yet to begin.
         begun = replace(held, state=self._job.state)
         history = uow.ledger.history(str(held.reservation))
-        outcome = hopeless(begun, spec, states_of(uow, stream.policy, held, history))
+        states = states_of(uow, stream.policy, held, history)
+        outcome = hopeless(begun, spec, states.values())
         if spec is None or outcome is not None:
             return Ended(outcome or Outcome.WITHDRAWN)
         claimed = ClaimedRun(stream, spec, held, tuple(history))
@@ -270,7 +276,7 @@ class _Walk(Generic[R]):
         reservation = (history or uow.ledger.history(str(held.reservation)))[0]
         if not reservation.charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN, CHANGED)
-        windows = windows_behind(stream.policy, reservation.blocks, held.window.index)
+        windows = left_of(states)
         if claimed.spend is not None:
             return Spent(stream, spec, claimed.spend, windows)
         spent = spend(uow, reservation, price.event, stream.policy)
@@ -291,7 +297,7 @@ class _Walk(Generic[R]):
     def _open(self, spent: Spent) -> dict[int, OpenedRows]:
         policy, newest = spent.stream.policy, self._job.window.index
         rows = rows_by_window(policy, spent.spend.blocks, newest, self._run.n_rows)
-        return self._opening.open(rows, spent.spend)
+        return self._opening.open({index: rows[index] for index in spent.windows}, spent.spend)
 
     def _begin(self, spent: Spent, rows: tuple[OpenedRows, ...]) -> R | RunFailed:
         self._opening.keep_alive()
@@ -316,7 +322,8 @@ class _Walk(Generic[R]):
                 self._finish(uow, held, ended)
                 run.note_failure(uow, result.code, at)
             else:
-                ended = Ended(run.keep(uow, spent, spec, result, at))
+                kept = run.keep(uow, spent, spec, result, at)
+                ended = kept if isinstance(kept, Ended) else Ended(kept)
                 self._finish(uow, held, ended)
             uow.commit()
         return ended.outcome in _KEPT

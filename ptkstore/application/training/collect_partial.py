@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.application.paid_runs.paid_run import Opening, Spending, states_of
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, left_of, states_of
 from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
 from ptkstore.domain.jobs import Job, JobState, Outcome
@@ -30,6 +30,7 @@ class _Opened:
     stream: Stream
     spend: Entry
     n_partials: int
+    windows: tuple[int, ...]
 
 
 def collect_partial(
@@ -48,8 +49,8 @@ def collect_partial(
     steps.reached("partial-opened", job.id)
     draft_id = draft_id_of(job)
     try:
-        windows = rows_by_window(opened.stream.policy, opened.spend.blocks, job.window.index, job.n_rows)
-        mine = {index: rows.split(opened.n_partials)[job.partial] for index, rows in windows.items()}
+        rows = rows_by_window(opened.stream.policy, opened.spend.blocks, job.window.index, job.n_rows)
+        mine = {index: rows[index].split(opened.n_partials)[job.partial] for index in opened.windows}
         request = CollectRequest(
             estimator=opened.spec.estimator,
             epsilon=opened.spend.loss.spendable_epsilon,
@@ -89,14 +90,15 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
         if training.state is JobState.ENDED:
             outcome = None
         else:
-            outcome = hopeless(held, spec, states_of(uow, stream.policy, held, history))
+            states = states_of(uow, stream.policy, held, history)
+            outcome = hopeless(held, spec, states.values())
             if outcome is None and spec is not None and not is_paid_for(spec.estimator, spend):
                 outcome = Outcome.FAILED
             if outcome is None and spec is not None:
                 if held.state is JobState.READY:
                     uow.jobs.mark_opened(held)
                 uow.commit()
-                return _Opened(spec, stream, spend, len(partials))
+                return _Opened(spec, stream, spend, len(partials), left_of(states))
         _close(uow, training, held, outcome, spending.now())
         uow.commit()
     discard(_over(partials, job), keys, staging)

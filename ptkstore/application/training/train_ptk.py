@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.application.paid_runs.paid_run import (
+    CHANGED,
     ClaimedRun,
     Ended,
     Opening,
@@ -190,7 +191,6 @@ class _Training(PaidRun[Draft]):
             partials = staged(self.partials, self._keys)
             request = replace(request, rows=(), partials=partials)
         made = self._trainer.train(request, keep_alive)
-        self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
         if isinstance(made, Draft):
             self._content = content_of(
                 self.job,
@@ -202,7 +202,8 @@ class _Training(PaidRun[Draft]):
                 previous=self._continued(spent),
             )
             if accept_epsilon(spent.spec.config) is not None:  # whoever validates it reads it from there
-                write_content(made.draft_id, self._content, self._draft.key, self._staging)
+                write_content(made.draft_id, spent.spec, self._content, self._draft.key, self._staging)
+        self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
         return made
 
     def was_kept(self, uow: CatalogView, result: Draft) -> bool:
@@ -213,10 +214,14 @@ class _Training(PaidRun[Draft]):
 
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: Draft, at: datetime
-    ) -> Outcome:
+    ) -> Outcome | Ended:
         """Make the draft the PTK's next version, or have it validated first, unless the PTK was withdrawn meanwhile."""
         if spec is None:
             return Outcome.WITHDRAWN
+        if accept_epsilon(spec.config) is not None and accept_epsilon(spent.spec.config) is None:
+            return Ended(
+                Outcome.WITHDRAWN, CHANGED
+            )  # it asks for a test by now, and this state waits for none
         version = None
         if accept_epsilon(spent.spec.config) is None:
             manifest = partial(elected_manifest, self._content, at)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.paid_run import (
+    CHANGED,
+    ClaimedRun,
+    Ended,
+    Opening,
+    Spending,
+    Spent,
+    pay_and_run,
+)
 from ptkstore.application.training.on_test_set import OnTestSet
-from ptkstore.application.versions.candidates import Candidate, read_candidate
+from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.evaluations import Evaluation, RiskMass, accept_epsilon
@@ -18,9 +27,12 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
+from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import Evaluator
+
+UNREADABLE: Final = "candidate-unreadable"
 
 
 def validate_ptk(
@@ -32,7 +44,10 @@ def validate_ptk(
     one is destroyed with its key: nothing that was not validated leaves staging.
     """
     draft_id = str(job.draft_id)
-    candidate = read_candidate(draft_id, opening.keys, staging)  # before the loss is spent
+    try:  # before the loss is spent
+        candidate = read_candidate(draft_id, opening.keys, staging)
+    except (CorruptObject, UnknownName, WindowGone):
+        candidate = None
     pay_and_run(_Validating(job, candidate, evaluator), spending, opening)
     if _is_over(job, draft_id, spending.begin):
         destroy_drafts((draft_id,), opening.keys, staging)
@@ -49,9 +64,18 @@ class _Validating(OnTestSet):
     ran_step, kept_step = "validated", "verdict-kept"
     denied = "validation-denied"
 
-    def __init__(self, job: Job, candidate: Candidate, evaluator: Evaluator) -> None:
-        super().__init__(job, candidate.content["config"], candidate.state, evaluator)
-        self._content = candidate.content
+    def __init__(self, job: Job, candidate: Candidate | None, evaluator: Evaluator) -> None:
+        content = {"config": {}} if candidate is None else candidate.content
+        super().__init__(job, content["config"], {} if candidate is None else candidate.state, evaluator)
+        self._candidate, self._content = candidate, content
+
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
+        """Reserve as any run on a test set, if the draft can be read and its PTK asks for what it asked then."""
+        if self._candidate is None:
+            return Ended(Outcome.FAILED, UNREADABLE)
+        if asked_of(claimed.spec) != self._candidate.asked:
+            return Ended(Outcome.WITHDRAWN, CHANGED)
+        return super().price(uow, claimed)
 
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
         return accept_epsilon(config)

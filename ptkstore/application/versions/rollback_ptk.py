@@ -63,11 +63,15 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
 
 
 def _is_trained(ptk_id: str, uow: UnitOfWork) -> bool:
-    """Whether a training is under way; those that wait are held, so that none begins before the rollback ends."""
-    live = (JobState.READY, JobState.OPENED)
-    trainings = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind is JobKind.TRAIN and j.state in live]
-    held = map(uow.jobs.lock, [job.id for job in trainings])
+    """Whether a training is under way; those that wait are held, so that none begins before the rollback ends.
+
+    A state that waits for its verdict was trained already: it may go on from the one that is to be replaced.
+    """
+    kinds, live = (JobKind.TRAIN, JobKind.VALIDATE), (JobState.READY, JobState.OPENED)
+    runs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind in kinds and j.state in live]
+    held = map(uow.jobs.lock, [job.id for job in runs])
     return any(
-        job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)
+        job.state is JobState.OPENED
+        or (job.state is JobState.READY and (job.kind is JobKind.VALIDATE or job.lease_until is not None))
         for job in held
     )

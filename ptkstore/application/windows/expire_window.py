@@ -31,7 +31,7 @@ def expire_window(
         uow.jobs.held(job)
         if uow.windows.get(window).state is not WindowState.EXPIRED:
             _end_runs(uow, window, stream.team, clock)
-        elected = uow.versions.draft_ids(windows)
+        elected, refused = uow.versions.draft_ids(windows), uow.jobs.refused_drafts(job.stream)
         uow.commit()
     steps.reached("expiring", job.id)
     for one in windows:
@@ -42,8 +42,9 @@ def expire_window(
             raw.delete_window(one)
     finally:
         # By their keys first, for a run may have died before it wrote its draft, and staging may not be listed now.
+        # Of other windows, those whose validation is over, in case nobody was left to destroy them.
         for drafts in (keys.draft_ids, staging.drafts):
-            gone = [one for one in {*drafts()} - elected if window_of(one) in windows]
+            gone = [one for one in {*drafts()} - elected if window_of(one) in windows or one in refused]
             destroy_drafts(gone, keys, staging)
     steps.reached("files-deleted", job.id)
     with begin() as uow:
@@ -80,7 +81,10 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
         notify_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
-            if run.state is JobState.ENDED or _goes_on(uow, run, window):
+            if run.state is JobState.ENDED:
+                continue
+            if _goes_on(uow, run, window):
+                uow.jobs.save(run)  # without its lease: a claim that opened this window as well is over
                 continue
             release_unopened(uow, run.reservation)
             uow.jobs.save(run.ended(Outcome.EXPIRED))

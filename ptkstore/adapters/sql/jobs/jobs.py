@@ -154,6 +154,13 @@ class SqlJobs(CatalogPart):
         )
         return tuple(map(job_of, self._connection.execute(query)))
 
+    def refused_drafts(self, stream: str) -> frozenset[str]:
+        """Name the drafts whose validation has ended without a version."""
+        job = t.jobs.c
+        ended = (job.stream == stream, job.kind == JobKind.VALIDATE, job.state == JobState.ENDED)
+        query = select(job.draft_id).where(*ended, job.outcome != Outcome.PUBLISHED)
+        return frozenset(self._connection.execute(query).scalars())
+
     def find(
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:

@@ -30,7 +30,7 @@ from ptkstore.domain.ledger.journal import (
     next_policy_entry,
 )
 from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
-from ptkstore.errors import LateWriter
+from ptkstore.errors import InvariantBroken, LateWriter
 
 if TYPE_CHECKING:
     from ptkstore.domain.ledger.filters import Filters
@@ -262,13 +262,21 @@ def _values(entry: Entry) -> dict[str, Any]:
     }
 
 
+def _further(row: Row[Any]) -> list[int]:
+    """The blocks beyond the first range; other programs may have written the text."""
+    further = [] if row.further is None else json.loads(row.further)
+    if not isinstance(further, list) or any(type(edge) is not int for edge in further):
+        raise InvariantBroken(f"journal entry {row.stream}/{row.sequence} names no blocks")
+    return further
+
+
 def _entry(row: Row[Any]) -> Entry:
     *amounts, delta = json.loads(row.charge)
     request = BudgetRequest(
         row.stream,
         row.key,
         row.ptk_id,
-        BlockSet((row.lo, row.hi, *(json.loads(row.further) if row.further else ()))),
+        BlockSet((row.lo, row.hi, *_further(row))),
         Loss(row.epsilon_nano, row.delta_atto),
         Charge(tuple(amounts), delta),
         row.line,

@@ -16,7 +16,7 @@ from ptkstore.domain.fields import fields_of
 from ptkstore.domain.validations import Validation
 from ptkstore.errors import LateWriter
 
-_IN_ORDER = (t.validations.c.window_index, t.validations.c.at, t.validations.c.job_id)
+_IN_ORDER = (t.validations.c.at, t.validations.c.window_index, t.validations.c.job_id)
 
 
 class SqlValidations(CatalogPart):

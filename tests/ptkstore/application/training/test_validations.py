@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from ptklib.covariance import CovarianceMatrix
 from ptkstore.domain.evaluations import RiskMass
-from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_of_window
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.streams.blocks import TEST
-from ptkstore.errors import InvalidRequest, LateWriter, PtkRejected, Unavailable
+from ptkstore.domain.streams.blocks import TEST as TEST_PART
+from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World
@@ -20,7 +22,8 @@ from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World
 PTK = "taxi.speed"
 ALL = (*CHAIN, "validate", "flip")
 TRAIN, VALIDATE = f"train/{PTK}/0", f"validate/{PTK}/0"
-ACCEPTED = {"accept": {"metric": "loss", "epsilon": 0.9}}
+TEST = {"metric": "loss", "epsilon": 0.9}
+ACCEPTED = {"accept": TEST}
 ROWS = [i / 1_000 for i in range(1_000)]
 GOOD, BAD = 0.9, 1e-9
 """Targets that the state surely meets, and surely cannot be shown to meet."""
@@ -48,7 +51,7 @@ def drafts(world: World) -> tuple[str, ...]:
 
 
 def charged_for_tests(world: World) -> tuple[int, int]:
-    block = next(b for b in world.service.budget(STREAM) if b.number == TEST)
+    block = next(b for b in world.service.budget(STREAM) if b.number == TEST_PART)
     return block.reserved.epsilon_nano, block.spent.epsilon_nano
 
 
@@ -215,6 +218,95 @@ def test_a_validation_in_a_process_of_its_own(waiting: World) -> None:
     del waiting.service.__dict__["evaluator"]
     waiting.work(*ALL)
     assert [one.number for one in waiting.service.versions(PTK)] == [1]
+
+
+@pytest.mark.parametrize("ends", ["withdrawn", "killed"])
+def test_what_nobody_destroyed_goes_when_the_next_window_expires(world: World, ends: str) -> None:
+    world.register("other")
+    trained(world, BAD)
+    world.ingest([1.5])
+    world.close(2)
+    if ends == "withdrawn":
+        world.service.deregister_ptk(PTK)
+    else:
+        world.steps.at["verdict-kept"] = die
+        with pytest.raises(KeyboardInterrupt):
+            world.work("validate")
+    world.work(*CHAIN)
+    (left,) = (one for one in drafts(world) if one.startswith("taxi.0."))
+    assert left == world.job(VALIDATE).draft_id
+    with world.service.begin() as uow:  # an older window than that of the draft
+        uow.jobs.add(job_of_window(JobKind.EXPIRE, WindowId(STREAM, 1), world.clock.now()))
+        uow.windows.set_state(WindowId(STREAM, 1), WindowState.EXPIRING)
+        uow.commit()
+    world.work("expire")
+    assert (drafts(world), world.service.keys.draft_ids()) == ((), ())
+
+
+def test_a_draft_that_cannot_be_read_fails_and_holds_up_nobody(waiting: World) -> None:
+    waiting.service.staging.delete(str(waiting.job(VALIDATE).draft_id))
+    waiting.work("validate")
+    assert waiting.job(VALIDATE).outcome is Outcome.FAILED
+    assert waiting.notices() == [(f"{PTK} validate of window 0", "candidate-unreadable")]
+    assert charged_for_tests(waiting) == (0, 0)
+    assert waiting.service.keys.draft_ids() == ()
+    waiting.ingest([1 + one for one in ROWS])
+    waiting.close(2)
+    waiting.work(*ALL)
+    assert [one.window_index for one in waiting.service.versions(PTK)] == [1]
+
+
+def test_a_rollback_waits_for_the_verdict(world: World) -> None:
+    trained(world).work(*ALL)
+    trained(world, day=1).work(*ALL)
+    trained(world, day=2)
+    with pytest.raises(Conflict, match="under way"):
+        world.service.rollback_ptk(PTK, 1)
+    world.work("validate", "place")
+    assert world.service.rollback_ptk(PTK, 1) == 4
+
+
+@pytest.mark.parametrize("change", [{"target": 0.8}, {"config": {"accept": {**TEST, "confidence": 0.9}}}])
+def test_a_state_is_not_held_against_what_was_not_asked_of_it(waiting: World, change: dict[str, Any]) -> None:
+    waiting.service.update_ptk(PTK, **change)
+    waiting.work("validate")
+    assert waiting.job(VALIDATE).outcome is Outcome.WITHDRAWN
+    assert waiting.notices() == [(f"{PTK} validate of window 0", "changed-after-its-reservation")]
+    assert (charged_for_tests(waiting), drafts(waiting)) == ((0, 0), ())
+    assert published(waiting) == NOTHING
+
+
+def test_a_test_that_is_asked_for_during_a_training_is_not_passed_by(world: World) -> None:
+    world.register(target=GOOD)
+    world.trainer.meanwhile = lambda: world.service.update_ptk(PTK, config=ACCEPTED)
+    world.ingest(ROWS)
+    world.close(1)
+    world.work(*ALL)
+    assert world.job(TRAIN).outcome is Outcome.WITHDRAWN
+    assert published(world) == NOTHING
+    assert world.notices() == [(f"{PTK} window 0", "changed-after-its-reservation")]
+
+
+def test_a_state_whose_description_could_not_be_kept_is_trained_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = world.service.staging.write
+
+    def silent(draft_id: str, files: Mapping[str, bytes], key: bytes) -> None:
+        if "candidate.json" in files:
+            raise Unavailable("staging takes no file")
+        write(draft_id, files, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.service.staging, "write", silent)
+        with pytest.raises(Unavailable):
+            trained(world)
+    assert (drafts(world), world.service.keys.draft_ids()) == ((), ())
+    world.clock.pass_(minutes=5)
+    world.work(*ALL)
+    assert [one.number for one in world.service.versions(PTK)] == [1]
+    with world.service.begin() as uow:
+        assert [one.kind for one in uow.ledger.history(TRAIN)] == [EntryKind.RESERVE, EntryKind.SPEND]
 
 
 # registration
