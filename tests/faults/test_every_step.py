@@ -22,6 +22,7 @@ ENOUGH = 4_000  # rows of a window, to show that a loss is small
 LARGE = 60  # rows per partial: the 160 planned rows of a training are split into three
 SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
 EVALUATING = all_points(OF_EVALUATIONS)
+VALIDATING = all_points(OF_VALIDATIONS)
 MERGING = [Point("train", step) for step in ("spent", "opened", "trained", "elected")]
 
 
@@ -105,7 +106,7 @@ def test_a_fault_at_a_step_of_an_evaluation_only_delays(
 
 
 @pytest.mark.parametrize("mode", ["kill", "stall"])
-@pytest.mark.parametrize("point", all_points(OF_VALIDATIONS), ids=str)
+@pytest.mark.parametrize("point", VALIDATING, ids=str)
 def test_a_fault_at_a_step_of_a_validation_only_delays(
     validated_chain: Rig, validated_windows: Iterator[int], point: Point, mode: str
 ):

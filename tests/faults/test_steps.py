@@ -13,6 +13,7 @@ from tests.faults.steps import all_points, paid_runs, points_of
 KILLED = {
     *all_points(),
     *test_every_step.EVALUATING,
+    *test_every_step.VALIDATING,
     *(one.values[0] for one in test_every_profile_step.STRIKES if one.values[1] == "kill"),
 }
 

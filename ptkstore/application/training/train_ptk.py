@@ -219,9 +219,7 @@ class _Training(PaidRun[Draft]):
         if spec is None:
             return Outcome.WITHDRAWN
         if accept_epsilon(spec.config) is not None and accept_epsilon(spent.spec.config) is None:
-            return Ended(
-                Outcome.WITHDRAWN, CHANGED
-            )  # it asks for a test by now, and this state waits for none
+            return Ended(Outcome.WITHDRAWN, CHANGED)  # this state was to pass no test
         version = None
         if accept_epsilon(spent.spec.config) is None:
             manifest = partial(elected_manifest, self._content, at)

@@ -230,7 +230,7 @@ def test_word_of_the_ledger_going_wrong_is_exit_code_1(stream: Line) -> None:
     with sqlite3.connect(stream.home / "catalog.db") as connection:
         connection.execute(
             "INSERT INTO journal VALUES "
-            "('taxi', 3, 'k', 'reserve', 'a.b', 2, 3, 5, 0, 'common', '[5, 0]', '{}', 'x', 'y')"
+            "('taxi', 3, 'k', 'reserve', 'a.b', 2, 3, NULL, 5, 0, 'common', '[5, 0]', '{}', 'x', 'y')"
         )
     connection.close()
     (check,) = stream.json("ledger", "verify", code=1)
