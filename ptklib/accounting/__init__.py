@@ -1,6 +1,7 @@
 """Facade over dp-accounting: composition of declared losses, conversion and calibration."""
 
 from ptklib.accounting.analytic import discrete_scale, gaussian_multiplier, joint_multiplier, profile_epsilon
+from ptklib.accounting.calibration import least_multiplier
 from ptklib.accounting.composition import basic_composition, epsilon_of
 from ptklib.accounting.concentrated import zcdp_rho
 from ptklib.accounting.conversion import renyi_epsilon
@@ -18,6 +19,7 @@ __all__ = [
     "gaussian_multiplier",
     "gaussian_sigma",
     "joint_multiplier",
+    "least_multiplier",
     "pld_advantage",
     "pld_epsilon",
     "profile_epsilon",

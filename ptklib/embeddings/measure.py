@@ -11,8 +11,9 @@ from ptklib.embeddings.plan import CANDIDATES, UNIT, FitPlan, Measurement
 from ptklib.embeddings.poisson import Items, local_step, predicted
 from ptklib.embeddings.recommend import batches, cutoff_of, recall
 from ptklib.embeddings.spectrum import GRID, ITEMS_SEEN, common_taste
-from ptklib.embeddings.users import Users, tossed
+from ptklib.embeddings.users import Users
 from ptklib.mechanisms import additive
+from ptklib.mechanisms.coins import tossed
 
 HELD_OUT = 0.1
 """Share of users that learn nothing and only compare the result with popularity."""

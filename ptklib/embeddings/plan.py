@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, log, sqrt
+from math import ceil, sqrt
 from typing import Literal
 
-from ptklib.accounting import ORDERS, gaussian_sigma, renyi_curve, renyi_epsilon
+from ptklib.accounting import gaussian_sigma, least_multiplier
 from ptklib.embeddings.spectrum import rounding
 from ptklib.events import Composed, DiscreteGaussian, Event, Parallel, PoissonSampled
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
@@ -142,7 +142,6 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> FitPlan:
     directions = full(matrix, left * SHARES["directions"], DIRECTIONS)
     gain = full(CANDIDATES, left * SHARES["gain"])
     vectors = full(shape.n_users * shape.k, VECTORS, moved=LOADING * WEIGHT) if record else None
-    orders = _orders(whole, delta)
 
     def sampled(multiplier: float) -> Measurement:
         return Measurement(matrix, multiplier * sensitivity, sensitivity, shape.rounds, shape.batch_rate)
@@ -153,27 +152,6 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> FitPlan:
         before = [part.event() for part in (counts, usual, spectrum)]
         return Composed(events=(*before, apart, *(() if vectors is None else (vectors.event(),))))
 
-    def fits(multiplier: float) -> bool:
-        curve = renyi_curve(event(sampled(multiplier)), orders)
-        return renyi_epsilon(orders, curve, delta) <= epsilon
-
-    low = high = whole
-    while not fits(high):
-        low, high = high, 2 * high
-    while fits(low):
-        low, high = low / 2, low
-    while high / low > 1 + 1e-4:
-        middle = sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    rounds = sampled(high)
+    rounds = sampled(least_multiplier(lambda multiplier: event(sampled(multiplier)), epsilon, delta))
     loss = PrivacyLoss(epsilon, delta, event(rounds))
     return FitPlan(counts, usual, spectrum, directions, rounds, gain, vectors, loss)
-
-
-def _orders(whole: float, delta: float) -> tuple[float, ...]:
-    """Return the orders of the ledger, and some near the best one of Gaussian noise of multiplier `whole`.
-
-    Any order gives a bound that holds; these decide how tight it is, also at an epsilon far below 0.01.
-    """
-    near = sqrt(log(1 / delta) * 2) * whole
-    return (*ORDERS, *(1 + near * 2 ** (step / 16) for step in range(-48, 17)))

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
-from math import floor
 
 import numpy as np
 
 from ptklib.arrays import Bools, Floats, Ints
 from ptklib.bounding import bounded_rows
-from ptklib.mechanisms.stream import KeyStream
+from ptklib.mechanisms.coins import tossed
 
 _ENTRIES_AT_ONCE = 2**14
 """Entries whose factors stay in the processor's cache."""
@@ -93,11 +91,3 @@ class Users:
     def coins(self, rate: float) -> Bools:
         """Toss a fresh coin for each user: True with probability `rate`, rounded down to 64 bits."""
         return tossed(len(self), rate)
-
-
-def tossed(n: int, rate: float) -> Bools:
-    """Return `n` independent coins from a cryptographic stream, True with probability `rate`, rounded down."""
-    threshold = floor(Fraction(rate) * 2**64)
-    if threshold >= 2**64:
-        return np.ones(n, dtype=np.bool_)
-    return np.asarray(KeyStream().words(n) < np.uint64(threshold), dtype=np.bool_)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import psi
 
 from ptklib.arrays import Floats, Ints
@@ -15,7 +14,7 @@ from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, FitPlan, Measurement, Shape, plan_rounds
 from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
 from ptklib.embeddings.spectrum import GRID, common_taste, hidden_below, largest_of_noise, rounding
-from ptklib.embeddings.users import Users, tossed
+from ptklib.embeddings.users import Users
 from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.mechanisms import additive
 
@@ -260,16 +259,6 @@ def test_a_direction_shows_above_the_noise_that_hides_it_and_not_below() -> None
         overlap = abs(float(left[:, 0] @ u)) / np.linalg.norm(u)
         assert (values[0] > largest_of_noise(n, k)) == seen
         assert (overlap > 0.5) == seen
-
-
-def test_coins_fall_independently_with_the_probability_asked_for() -> None:
-    coins = np.concatenate([tossed(50_000, 0.3) for _ in range(2)])
-    assert stats.binomtest(int(coins.sum()), len(coins), 0.3).pvalue > 1e-6
-    pairs = np.bincount(2 * coins[::2] + coins[1::2], minlength=4)
-    assert stats.chisquare(pairs, [n * 50_000 for n in (0.49, 0.21, 0.21, 0.09)]).pvalue > 1e-6
-    assert tossed(1000, 1.0).all()
-    assert not tossed(1000, 2.0**-65).any()
-    assert not np.array_equal(tossed(200, 0.5), tossed(200, 0.5))  # equal once in 2**200
 
 
 def test_rows_of_a_user_are_bounded_and_rows_of_a_pair_are_added() -> None:

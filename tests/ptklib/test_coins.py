@@ -1,0 +1,50 @@
+"""Coins of Poisson samples: independent, with the probability asked for."""
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from ptklib.mechanisms import coins
+from ptklib.mechanisms.coins import tossed
+
+
+def test_coins_fall_independently_with_the_probability_asked_for() -> None:
+    found = np.concatenate([tossed(50_000, 0.3) for _ in range(2)])
+    assert stats.binomtest(int(found.sum()), len(found), 0.3).pvalue > 1e-6
+    pairs = np.bincount(2 * found[::2] + found[1::2], minlength=4)
+    assert stats.chisquare(pairs, [n * 50_000 for n in (0.49, 0.21, 0.21, 0.09)]).pvalue > 1e-6
+    assert tossed(1000, 1.0).all()
+    assert not tossed(1000, 2.0**-65).any()
+    assert not np.array_equal(tossed(200, 0.5), tossed(200, 0.5))  # equal once in 2**200
+
+
+def test_a_rate_below_16_bits_is_decided_by_the_other_48() -> None:
+    found = tossed(4_000_000, 2.0**-17)
+    assert stats.binomtest(int(found.sum()), len(found), 2.0**-17).pvalue > 1e-6
+    assert found.any()
+
+
+class Bits:
+    """A stream that gives out bits that were chosen."""
+
+    def __init__(self, first: list[int], rest: list[int]) -> None:
+        self._first, self._rest = first, rest
+
+    def octets(self, n: int) -> npt.NDArray[np.uint8]:
+        taken = np.array(self._first[: n // 2], dtype="<u2")
+        return taken.view(np.uint8)
+
+    def words(self, n: int) -> npt.NDArray[np.uint64]:
+        return np.array(self._rest[:n], dtype=np.uint64) << np.uint64(16)
+
+
+def test_a_coin_is_what_64_bits_below_the_rate_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    threshold = (7 << 48) + 5
+    rate = float(Fraction(threshold, 2**64))
+    assert Fraction(rate) * 2**64 == threshold
+    first, rest = [6, 8, 7, 7, 7, 0], [4, 5, 6]
+    monkeypatch.setattr(coins, "KeyStream", lambda: Bits(first, rest))
+    assert tossed(6, rate).tolist() == [True, False, True, False, False, True]
