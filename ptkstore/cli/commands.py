@@ -74,6 +74,10 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "Change the target of a PTK from the next window on; refused with the reason if there is no room.",
             NEGATIVE,
         ),
+        "resume": Entry(
+            "ptks.changes:resume",
+            "Train a PTK again that was given up because no state of it was accepted in time.",
+        ),
         "sandbox": Entry(
             "repository.sandbox:sandbox",
             "Try whether team code can be run apart on this machine; exit code 1 and the reason if not.",

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
     (
         "ptk",
     ): "show, versions, lineage, set-config, set-target, test-privacy, lookup, featurize, subscribe, rollback, "
-    "materialize",
+    "materialize, resume",
     ("ptk", "version", "version"): "diff",
     ("subscription",): "deliveries, redeliver, disable, enable, rotate-secret",
     (

@@ -115,6 +115,7 @@ class Action(StrEnum):
     TRAINING_LIST = "training.list", _rule(*_ALL, own=True, traced=False)
     PTK_UPDATE = "ptk.update", _rule(_D, own=True)
     PTK_DEREGISTER = "ptk.deregister", _rule(_D, _A, own=True)
+    PTK_RESUME = "ptk.resume", _rule(_D, _A, own=True)
     PTK_NOTIFY = "ptk.notify", _rule(_D, own=True)
     PTK_ROLL_BACK = "ptk.roll-back", _rule(_D, own=True)
     PTK_MATERIALIZE = "ptk.materialize", _rule(_D, _A, own=True)

@@ -132,6 +132,9 @@ class StoreService(Protocol):
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training it."""
 
+    def resume_ptk(self, ptk_id: str) -> int:
+        """Train a PTK again that was given up; the first window that counts for its timeout."""
+
     def admit_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:

@@ -285,6 +285,21 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         split_ptk_id(ptk_id)
         return profile_document(self._service.profile(ptk_id))
 
+    def resume(self, ptk_id: str) -> int:
+        """Train a PTK again that was given up as no state of it was accepted in time.
+
+        Returns the first window that counts for its timeout. Repeating it changes nothing.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK.
+        Conflict
+            It waits for no accepted version, or was rejected: that needs another target or estimator.
+        """
+        split_ptk_id(ptk_id)
+        return self._service.resume_ptk(ptk_id)
+
     def rollback(self, ptk_id: str, to: int) -> int:
         """Publish the state of version `to` again as the PTK's next version; returns its number, costs no budget.
 

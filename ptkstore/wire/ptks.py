@@ -112,6 +112,15 @@ class PtkPatch(Wire, json_schema_extra={"examples": [{"target": 0.2}]}):
     """What is to change from the next window on; what is left out stays."""
 
 
+class WaitingOut(Wire):
+    """That a PTK waits for an accepted version, and why it is trained no longer."""
+
+    since: Annotated[int, Field(description="the first window that counts for its timeout")]
+    given_up: Annotated[
+        Literal["timeout", "reject"] | None, Field(description="null while it is trained")
+    ] = None
+
+
 @with_fields(_SHOWN)
 class PtkOut(Wire):
     """A registered PTK: what it is, what one training of it costs, what it releases."""
@@ -136,6 +145,7 @@ class PtkOut(Wire):
     description: str
     menu: list[list[float]]
     profile: Annotated[dict[str, Any] | None, Field(description="what a profile by samples is asked for")]
+    waiting: Annotated[WaitingOut | None, Field(description="null where its versions need no verdict")] = None
 
 
 class ListedPtk(PtkOut):
@@ -285,6 +295,12 @@ class RolledBack(Wire):
     """The new version, which repeats the older one."""
 
     version: int
+
+
+class Resumed(Wire):
+    """The first window that counts for the PTK's timeout."""
+
+    window: int
 
 
 class Materialized(Wire):

@@ -31,6 +31,10 @@ class PtkChanging(Recording):
         with self._recorded(Action.PTK_DEREGISTER, "ptk", ptk_id):
             application.ptks.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
+    def resume_ptk(self, ptk_id: str) -> int:
+        with self._recorded(Action.PTK_RESUME, "ptk", ptk_id):
+            return application.ptks.resume_ptk.resume_ptk(ptk_id, begin=self.begin)
+
     def admit_ptks(
         self,
         *,

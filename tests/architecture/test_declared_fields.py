@@ -106,7 +106,7 @@ def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
     assert [one.name for one in PTK_FIELDS] == ["estimator", "target", "every", "config", "description"]
     assert list(PTK_ARGUMENTS) == ["estimator", "target", "train_frequency", "config", "description"]
     assert list(json.loads(ptk_text(spec))) == sorted(stored)
-    assert list(ptk_document(spec)) == [*stored, "menu", "family", "asserted_by"]
+    assert list(ptk_document(spec)) == [*stored, "menu", "waiting", "family", "asserted_by"]
     shown = ["ptk_id", "team", "name", "stream", "family", "estimator", "loss", "event", "tables", "target"]
     shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile"]
     assert list(PtkOut.model_fields) == shown

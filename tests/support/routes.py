@@ -54,6 +54,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/ptks/{ptk_id}/trainings"): (ALL, OWN),
     ("PATCH", "/v1/ptks/{ptk_id}"): ({D}, OWN),
     ("DELETE", "/v1/ptks/{ptk_id}"): ({D, A}, OWN),
+    ("POST", "/v1/ptks/{ptk_id}/resume"): ({D, A}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/notify"): ({D}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/rollback"): ({D}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/materialize"): ({D, A}, OWN),

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 8  # the last revision in migrations/versions
+SCHEMA_VERSION = 9  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -166,6 +166,8 @@ ptks = Table(
     Column("active", Integer, nullable=False),
     Column("content", Text, nullable=False),
     Column("own_code", Integer, nullable=False, server_default="0"),  # its team's code trains it
+    Column("waits_since", BigInteger),  # the window since which it waits for an accepted version
+    Column("given_up", String),  # why it waits no longer
 )
 
 jobs = Table(

@@ -36,6 +36,7 @@ from ptkstore.wire.ptks import (
     PtkOut,
     PtkPatch,
     Registered,
+    Resumed,
     RollbackIn,
     RolledBack,
     Told,
@@ -173,6 +174,15 @@ def deregister_ptk(ptk_id: PtkName, caller: WhoAsks) -> None:
     Its published versions stay in the lake. Registering its name again on the same stream brings it back.
     """
     caller.service.deregister_ptk(ptk_id)
+
+
+@resource.route("POST", "/ptks/{ptk_id}/resume", Action.PTK_RESUME, response_model=Resumed)
+def resume(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
+    """Train a PTK again that was given up as no state of it was accepted in time.
+
+    Repeating it changes nothing.
+    """
+    return {"window": caller.service.resume_ptk(ptk_id)}
 
 
 @resource.route("POST", "/ptks/{ptk_id}/notify", Action.PTK_NOTIFY, response_model=Told)

@@ -29,6 +29,7 @@ from ptkstore.domain.ptks.ptks import (
     settled_config,
 )
 from ptkstore.domain.ptks.serving import check_served_tables
+from ptkstore.domain.ptks.waiting import check_timeout
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
 from ptkstore.domain.texts import check_texts
 from ptkstore.domain.versions.versions import Version
@@ -75,6 +76,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
     check_evaluation(ptk_id, estimator, config, target)
+    check_timeout(config, said["every"], policy)
     released = {
         table: {
             "keys": list(form.keys),

@@ -14,6 +14,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import accept_epsilon, estimate_epsilon, evaluation_epsilon
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import terms_without_timeout
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import WindowId
@@ -45,7 +46,7 @@ def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str,
     from ptklib.validation import AcceptTerms  # loads every family
 
     try:
-        terms = AcceptTerms.of(config["accept"])
+        terms = AcceptTerms.of(terms_without_timeout(config))
         terms.check_family(estimator_from_spec(estimator))
         terms.validator(target)
     except PtklibError as error:

@@ -31,7 +31,7 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
     """
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):
-        if spec.profile is not None:
+        if spec.profile is not None and not spec.has_given_up:
             by_key.setdefault(spec.profile.key, []).append(spec)
     records = uow.profiles.of(by_key)
     requests = [

@@ -99,6 +99,7 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         _check_policy(uow, spec, others, owner, by.clock)
         replace(uow, spec, owner, by.clock)
+        spec = uow.ptks.get(ptk_id)
         uow.commit()
     keep_bundle(ptk_id, bundle, by.bundles)
     return spec

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.profile_plans import profiling_obstacle
 from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
+from ptkstore.application.ptks.giving_up import withdraw
 from ptkstore.application.ptks.team_code import check_assurance
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.jobs import PAID_RUNS, WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
+from ptkstore.domain.evaluations import accept_epsilon
+from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, said_of
+from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -70,6 +72,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
     check_is_free(uow, spec.ptk_id, owner)
     uow.ptks.add(spec)
+    wait_anew(uow, spec, owner)
     _notify_of_obstacle(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
@@ -82,24 +85,34 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
 
 
 def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
-    """Put a PTK that was checked in the place of the one with its id."""
+    """Put a PTK that was checked in the place of the one with its id; what it is now waits anew for a version.
+
+    A change of its description alone is no new definition.
+    """
+    before = uow.ptks.get(spec.ptk_id)
     uow.ptks.replace(spec)
+    if _definition(before) != _definition(spec):
+        wait_anew(uow, spec, owner)
     _notify_of_obstacle(uow, spec, owner.policy, clock)
+
+
+def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream) -> None:
+    """Have a PTK that asks for accepted versions wait for one from the next window to close on."""
+    first = uow.streams.progress(owner.name).closed_before
+    uow.ptks.wait(spec.ptk_id, None if accept_epsilon(spec.config) is None else Waiting(first))
+
+
+def _definition(spec: PtkSpec) -> str:
+    return canonical_json({name: said for name, said in said_of(spec).items() if name != "description"})
 
 
 def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
     """Take a PTK out: what is queued for it is withdrawn, and its views go away; its versions stay."""
     uow.ptks.remove(spec.ptk_id)
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
-        _withdraw(uow, uow.jobs.lock(job.id))
+        withdraw(uow, uow.jobs.lock(job.id))
     uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
     uow.notify_owner(Notice(clock.now(), spec.team, Deregistered.code, ptk_id=spec.ptk_id))
-
-
-def _withdraw(uow: UnitOfWork, job: Job) -> None:
-    if job.kind in PAID_RUNS and job.state is JobState.READY:
-        release_unopened(uow, job.reservation)
-        uow.jobs.save(job.ended(Outcome.WITHDRAWN))
 
 
 def _notify_of_obstacle(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:

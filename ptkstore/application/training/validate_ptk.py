@@ -17,6 +17,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
+from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
@@ -25,6 +26,7 @@ from ptkstore.domain.evaluations import Evaluation, RiskMass, accept_epsilon
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out, terms_without_timeout
 from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
@@ -63,6 +65,7 @@ def _is_over(job: Job, draft_id: str, begin: Begin) -> bool:
 class _Validating(OnTestSet):
     ran_step, kept_step = "validated", "verdict-kept"
     denied = "validation-denied"
+    locks_stream = True  # the trainings of a PTK that is given up release what they reserved
 
     def __init__(self, job: Job, candidate: Candidate | None, evaluator: Evaluator) -> None:
         content = {"config": {}} if candidate is None else candidate.content
@@ -93,7 +96,7 @@ class _Validating(OnTestSet):
 
         if spec is None:
             return Outcome.WITHDRAWN
-        terms = AcceptTerms.of(spent.spec.config["accept"])
+        terms = AcceptTerms.of(terms_without_timeout(spent.spec.config))
         job, ptk_id, epsilon = self.job, spec.ptk_id, spent.spend.loss.epsilon
         look = uow.validations.looks(ptk_id) + 1
         sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
@@ -106,6 +109,10 @@ class _Validating(OnTestSet):
         validation = Validation(ptk_id, job.id, look, job.window.index, epsilon, result, record, at, number)
         uow.validations.add(validation)
         if number:
+            if spec.waiting is not None:
+                uow.ptks.wait(ptk_id, spec.waiting.goes_on_after(job.window.index))
             return Outcome.PUBLISHED
         uow.notify_owner(Notice.of_run(job, f"validation-{verdict.decision}", at))
+        if has_timed_out(spec.waiting, spec.config, job.window.index + 1, spent.stream.policy):
+            give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at)
         return Outcome.DONE

@@ -10,6 +10,7 @@ from typing import Any
 from ptkstore.application.versions.elected_files import state_files
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import terms_without_timeout
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 
@@ -30,7 +31,8 @@ class Candidate:
 
 def asked_of(spec: PtkSpec) -> dict[str, Any]:
     """Return what a PTK asks of its states: the test, its target, and whose rows it is about."""
-    return {"target": spec.target, **{name: spec.config.get(name) for name in ("accept", "where")}}
+    terms = terms_without_timeout(spec.config)
+    return {"target": spec.target, "accept": terms, "where": spec.config.get("where")}
 
 
 def write_content(

@@ -16,6 +16,7 @@ from ptkstore.application.planning.window_plans import (
     plan_window,
 )
 from ptkstore.application.profiling.profile_requests import request_profiles
+from ptkstore.application.ptks.giving_up import give_up_timed_out
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, Outcome, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
@@ -46,7 +47,9 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Wishes[None]:
     plans: tuple[PlannedTraining, ...] = ()
     requests: list[BudgetRequest] = []
     if prepared:
-        due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if s.trains_on(window.index)}
+        specs = uow.ptks.find(stream=job.stream)
+        specs = give_up_timed_out(uow, specs, window.index, stream.policy, now)
+        due = {s.ptk_id: s for s in specs if s.trains_on(window.index)}
         plans = _plan(with_facts(uow, due.values(), stream.policy), stream.policy)
         requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
 

@@ -1,4 +1,4 @@
-"""Commands that change a registered PTK: set-config, set-target."""
+"""Commands that change a registered PTK: set-config, set-target, resume."""
 
 from __future__ import annotations
 
@@ -55,6 +55,15 @@ def set_target(
     split_ptk_id(ptk_id)
     store.update_ptk_performance_target(ptk_id, target)
     return _changed(store, ptk_id, f"has the target {target:g}")
+
+
+@in_home
+def resume(store: HomeStore, ptk_id: str) -> Done:
+    """Train a PTK again that was given up because no state of it was accepted in time."""
+    window = store.resume(ptk_id)
+    return Done(
+        {"ptk": ptk_id, "window": window}, f"{ptk_id} waits for an accepted version from window {window} on"
+    )
 
 
 def read_config(file: Path) -> dict[str, Any]:

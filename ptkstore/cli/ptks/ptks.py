@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ptkstore.cli.output import AsJson, Rows, print_json, reads, seen
@@ -62,6 +63,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
         "tau": spec.target,  # its name of before
         **assured(spec.assurance, spec.ptk_id).document(),
         **declared_json(spec, LATER_FIELDS),
+        "waiting": None if spec.waiting is None else asdict(spec.waiting),
         "config": spec.estimator["params"],
         "profile": None if profile is None else profile_json(profile),
         "newest": newest,

@@ -20,6 +20,8 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
     print_fields("", {name: detail[name] for name in own})
+    if detail["waiting"] is not None:
+        print_fields("accept", waiting_fields(detail["waiting"]))
     print_fields("config", detail["config"])
     newest = detail["newest"]
     if newest is None:
@@ -37,6 +39,13 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
             **guarantee,
         },
     )
+
+
+def waiting_fields(waiting: Mapping[str, Any]) -> dict[str, Any]:
+    """Return in words whether a PTK waits for an accepted version."""
+    given_up = waiting["given_up"]
+    state = "waiting" if given_up is None else f"given up: {given_up}"
+    return {"state": state, "since_window": waiting["since"]}
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:

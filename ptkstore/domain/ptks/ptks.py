@@ -21,6 +21,7 @@ from ptkstore.domain.fields import (
 )
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
+from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
 from ptkstore.domain.streams.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
@@ -30,7 +31,7 @@ CONFIG_KEYS = frozenset({"accept", "epsilons", "evaluate", "pinned", "profile", 
 it pays for an estimate of its loss, what of its place is fixed, how it is profiled by samples, how its online answers
 are filled, and the blocks that it is trained on alone. A declaration has each of them as a field of its own."""
 
-LOOKED_UP = frozenset({"menu", "facts"})
+LOOKED_UP = frozenset({"menu", "facts", "waiting"})
 """What a `PtkSpec` knows from elsewhere, and no text of it has."""
 
 
@@ -55,7 +56,8 @@ class PtkSpec:
     in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
     samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
     for all there are: the catalog fills it in. `facts` are what windows of a PTK that is profiled by formula are
-    planned with; whoever plans one looks them up.
+    planned with; whoever plans one looks them up. `waiting` says whether it waits for an accepted version, None if its
+    versions need no verdict; the catalog fills it in.
     """
 
     ptk_id: str
@@ -85,14 +87,20 @@ class PtkSpec:
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
     facts: ReleasedFacts | None = None
+    waiting: Waiting | None = None
 
     def trains_on(self, window: int) -> bool:
         """Return whether the PTK is trained on a window."""
-        return window % self.every == 0
+        return not self.has_given_up and window % self.every == 0
 
     def wants(self, window: int) -> bool:
         """Return whether a window is read for the PTK's training or its profile, as far as that is public."""
-        return self.trains_on(window) or self.profile is not None
+        return self.trains_on(window) or (self.profile is not None and not self.has_given_up)
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether no further training is reserved: no state was accepted in time, or none can be."""
+        return self.waiting is not None and self.waiting.given_up is not None
 
     @property
     def family(self) -> str:
@@ -113,20 +121,22 @@ def said_of(spec: PtkSpec) -> dict[str, Any]:
 def ptk_json(spec: PtkSpec, *, with_later: bool = True) -> dict[str, Any]:
     """Return the fields of a PTK in their order, those that a team says and the profile as plain JSON."""
     said = declared_json(spec, PTK_FIELDS, with_later=with_later)
-    profile = None if spec.profile is None else asdict(spec.profile)
-    content = {**fields_of(spec), **said, "profile": profile}
+    looked_at = {"profile": spec.profile, "waiting": spec.waiting}
+    plain = {name: None if one is None else asdict(one) for name, one in looked_at.items()}
+    content = {**fields_of(spec), **said, **plain}
     left_out = {one.name for one in PTK_FIELDS} - set(said)
     return {name: value for name, value in content.items() if name not in left_out}
 
 
 def ptk_fields_in(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `PtkSpec` that a document has, all but `loss` and `menu` as `PtkSpec` takes them."""
-    profile = content["profile"]
+    profile, waiting = content["profile"], content.get("waiting")
     return {
         **{one.name: content[one.name] for one in fields(PtkSpec) if one.name in content},
         **declared_in(content, PTK_FIELDS),
         "assurance": Assurance(content["assurance"]),
         "profile": None if profile is None else ProfileAsk.of(profile),
+        "waiting": None if waiting is None else Waiting.of(waiting),
     }
 
 

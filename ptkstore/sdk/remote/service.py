@@ -166,6 +166,10 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
     def deregister_ptk(self, ptk_id: str) -> None:
         self._http.send("DELETE", path_of("ptks", ptk_id), repeatable=False)
 
+    def resume_ptk(self, ptk_id: str) -> int:
+        path = path_of("ptks", ptk_id, "resume")
+        return self._http.ask("POST", path, lambda made: int(made["window"]), repeatable=True)
+
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         manifest, hashes = self._http.get(
             path_of("ptks", ptk_id, "versions", number, "manifest"),

@@ -29,6 +29,7 @@ COMMANDS = {
     "subscribe": ("subscribe", "taxi.sped", "--endpoint", "redis-stream:x"),
     "rollback": ("rollback", "taxi.sped", "--to", "1"),
     "materialize": ("materialize", "taxi.sped"),
+    "resume": ("resume", "taxi.sped"),
     "test-privacy": ("test-privacy", "taxi.sped"),
     "budget": ("budget", "taxy"),
     "close": ("close", "taxy"),

@@ -19,10 +19,12 @@ from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import GivenUp, Waiting
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Lineage, Version
 from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
 
+_SPEC = (t.ptks.c.content, t.ptks.c.waits_since, t.ptks.c.given_up)
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
 
 
@@ -41,7 +43,8 @@ class SqlPtks(CatalogPart):
             self._write(spec, active=1)
             return
         try:
-            self._connection.execute(insert(t.ptks).values(row_of(t.ptks, spec, active=1, **_written(spec))))
+            row = row_of(t.ptks, spec, active=1, **_written(spec), **_waits(spec.waiting))
+            self._connection.execute(insert(t.ptks).values(row))
         except IntegrityError:
             raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
 
@@ -57,17 +60,22 @@ class SqlPtks(CatalogPart):
         change = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id)
         self._connection.execute(change.values(**_written(spec), **more))
 
+    def wait(self, ptk_id: str, waiting: Waiting | None) -> None:
+        """Write since when a PTK waits for an accepted version, or that it waits no longer."""
+        change = update(t.ptks).where(t.ptks.c.ptk_id == ptk_id)
+        self._connection.execute(change.values(**_waits(waiting)))
+
     def remove(self, ptk_id: str) -> None:
         """Deregister; published versions stay."""
         self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == ptk_id).values(active=0))
 
     def get(self, ptk_id: str) -> PtkSpec:
         """Read a PTK; `Deregistered` if it no longer is registered, `UnknownName` if it never was."""
-        query = select(t.ptks.c.content, t.ptks.c.active, t.ptks.c.team).where(t.ptks.c.ptk_id == ptk_id)
+        query = select(*_SPEC, t.ptks.c.active, t.ptks.c.team).where(t.ptks.c.ptk_id == ptk_id)
         row = self._one(query, "PTK", ptk_id)
         if not row.active:
             raise self._deregistered(ptk_id, row.team)
-        return self.informed(ptk_of(row.content))
+        return self.informed(_spec(row))
 
     def _deregistered(self, ptk_id: str, team: str) -> Deregistered:
         notices = SqlNotices(self._connection).about(team, ptk_id)
@@ -93,15 +101,15 @@ class SqlPtks(CatalogPart):
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
-        query = select(t.ptks.c.content, t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id).with_for_update()
+        query = select(*_SPEC, t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id).with_for_update()
         row = self._connection.execute(query).one_or_none()
-        return self.informed(ptk_of(row.content)) if row is not None and row.active else None
+        return self.informed(_spec(row)) if row is not None and row.active else None
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Find registered PTKs, by id."""
-        query = select(t.ptks.c.content).where(*given(t.ptks, active=1, stream=stream, team=team))
-        texts = self._connection.execute(query.order_by(t.ptks.c.ptk_id)).scalars()
-        return self._informed(list(map(ptk_of, texts)))
+        query = select(*_SPEC).where(*given(t.ptks, active=1, stream=stream, team=team))
+        rows = self._connection.execute(query.order_by(t.ptks.c.ptk_id))
+        return self._informed(list(map(_spec, rows)))
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """Return the PTK with what the profile it asks for says today, whoever that was made for."""
@@ -115,6 +123,21 @@ class SqlPtks(CatalogPart):
         usable_of = {ptk_id: usable(records[key]) for ptk_id, key in keys.items()}
         menus = {ptk_id: record.menu for ptk_id, record in usable_of.items() if record is not None}
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
+
+
+def _spec(row: Any) -> PtkSpec:
+    """Read a registered PTK from a row that has `_SPEC`."""
+    spec = ptk_of(row.content)
+    if row.waits_since is None:
+        return spec
+    given_up = None if row.given_up is None else GivenUp(row.given_up)
+    return replace(spec, waiting=Waiting(row.waits_since, given_up))
+
+
+def _waits(waiting: Waiting | None) -> dict[str, Any]:
+    if waiting is None:
+        return {"waits_since": None, "given_up": None}
+    return {"waits_since": waiting.since, "given_up": waiting.given_up}
 
 
 def _written(spec: PtkSpec) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""Give up PTKs whose states are not accepted: nothing more is reserved for them, and their owners are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
+
+_UNDER_WAY = (JobState.READY, JobState.OPENED)
+
+
+def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datetime) -> None:
+    """Train a PTK no longer; the caller holds its stream's lock.
+
+    Its trainings that have opened no row are withdrawn and their reservations released. Its versions stay.
+
+    Parameters
+    ----------
+    window : int
+        The one that decided it.
+    """
+    assert spec.waiting is not None
+    uow.ptks.wait(spec.ptk_id, replace(spec.waiting, given_up=why))
+    for job in uow.jobs.find(ptk_id=spec.ptk_id):
+        if job.kind is JobKind.TRAIN:
+            withdraw(uow, uow.jobs.lock(job.id))
+    uow.notify_owner(
+        Notice(
+            at,
+            spec.team,
+            f"validation-{why}",
+            ptk_id=spec.ptk_id,
+            window_index=window,
+            run=JobKind.VALIDATE,
+        )
+    )
+
+
+def give_up_timed_out(
+    uow: UnitOfWork, specs: Iterable[PtkSpec], window: int, policy: Policy, now: datetime
+) -> tuple[PtkSpec, ...]:
+    """Give up those of the PTKs that waited for their timeout before a window; return them all as they are then.
+
+    The caller holds the stream's lock. A PTK with a training or a validation under way waits for its verdict.
+    """
+    return tuple(
+        _given_up(uow, spec, window, now)
+        if has_timed_out(spec.waiting, spec.config, window, policy)
+        else spec
+        for spec in specs
+    )
+
+
+def _given_up(uow: UnitOfWork, spec: PtkSpec, window: int, now: datetime) -> PtkSpec:
+    if _is_under_way(uow, spec.ptk_id):
+        return spec
+    give_up(uow, spec, GivenUp.TIMEOUT, window, now)
+    return uow.ptks.get(spec.ptk_id)
+
+
+def _is_under_way(uow: CatalogView, ptk_id: str) -> bool:
+    kinds = (JobKind.TRAIN, JobKind.VALIDATE)
+    return any(one.kind in kinds and one.state in _UNDER_WAY for one in uow.jobs.find(ptk_id=ptk_id))
+
+
+def withdraw(uow: UnitOfWork, job: Job) -> None:
+    """End a paid run that has opened no row, and release its reservation; leave any other job alone."""
+    if job.kind in PAID_RUNS and job.state is JobState.READY:
+        release_unopened(uow, job.reservation)
+        uow.jobs.save(job.ended(Outcome.WITHDRAWN))

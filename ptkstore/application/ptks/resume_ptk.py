@@ -1,0 +1,40 @@
+"""Train a PTK again that was given up because no state of it was accepted in time."""
+
+from __future__ import annotations
+
+from ptkstore.application.ptks.registration import wait_anew
+from ptkstore.domain.ptks.waiting import GivenUp
+from ptkstore.errors import Conflict
+from ptkstore.ports.catalog import Begin
+
+
+def resume_ptk(ptk_id: str, *, begin: Begin) -> int:
+    """Have a PTK wait anew; return the first window that counts for its timeout.
+
+    It kept its room in the policy, so nothing else is asked. Looks are counted on. Repeating it changes nothing.
+
+    Raises
+    ------
+    UnknownName
+        No such PTK.
+    Conflict
+        It does not wait for accepted versions, or no model of its class meets its target: that needs a new definition.
+    """
+    with begin() as uow:
+        stream = uow.ptks.get(ptk_id).stream
+    with begin() as uow:
+        owner = uow.streams.lock(stream)
+        spec = uow.ptks.lock(ptk_id) or uow.ptks.get(ptk_id)
+        if spec.waiting is None:
+            raise Conflict(f"PTK {ptk_id} does not wait for an accepted version")
+        if spec.waiting.given_up is GivenUp.REJECT:
+            raise Conflict(
+                f"PTK {ptk_id} was rejected: no model of its class meets its target; change its target or estimator"
+            )
+        if spec.waiting.given_up is None:
+            return spec.waiting.since
+        wait_anew(uow, spec, owner)
+        spec = uow.ptks.get(ptk_id)
+        uow.commit()
+    assert spec.waiting is not None
+    return spec.waiting.since

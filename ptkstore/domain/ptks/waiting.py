@@ -1,0 +1,91 @@
+"""Waiting: how long a PTK is trained for an accepted version, and why it is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from ptkstore.domain.durations import duration, duration_text
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.errors import InvalidRequest
+
+TIMEOUT = "timeout"
+"""The field of `accept` that the store reads itself; the library reads the others."""
+
+
+class GivenUp(StrEnum):
+    """Why a PTK is trained no longer: no state was accepted for so long, or no model of its class meets the target."""
+
+    TIMEOUT = "timeout"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """That a PTK waits for an accepted version, from which window on, and why it no longer does.
+
+    Attributes
+    ----------
+    since : int
+        The first window that counts: the first to close after the registration, a change of what is trained or a
+        resumption, or the one after the window of the last accepted version.
+    given_up : GivenUp or None
+        None while it waits.
+    """
+
+    since: int
+    given_up: GivenUp | None = None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `dataclasses.asdict` gave, after a way through JSON."""
+        given_up = content["given_up"]
+        return cls(content["since"], None if given_up is None else GivenUp(given_up))
+
+    def goes_on_after(self, window: int) -> Waiting:
+        """Return the waiting once a state of this window was accepted."""
+        return Waiting(max(self.since, window + 1))
+
+
+def check_timeout(config: Mapping[str, Any], every: int, policy: Policy) -> None:
+    """Raise `InvalidRequest` for a timeout that no PTK trained every so many windows of the stream can have."""
+    if (given := _timeout_of(config)) is None:
+        return
+    span = duration(given)
+    if span > policy.window * policy.retention_windows:
+        raise InvalidRequest(
+            f"the timeout of accept is {duration_text(span)}; the stream keeps rows for "
+            f"{duration_text(policy.window * policy.retention_windows)} after their window, and it may not be longer"
+        )
+    if span < policy.window * every:
+        raise InvalidRequest(
+            f"the timeout of accept is {duration_text(span)}, shorter than the time between two trainings, "
+            f"{duration_text(policy.window * every)}"
+        )
+
+
+def has_timed_out(waiting: Waiting | None, config: Mapping[str, Any], window: int, policy: Policy) -> bool:
+    """Return whether a PTK waited for its whole timeout before this window began, in the stream's event time.
+
+    It follows from window numbers, the policy and verdicts alone, so a replay decides the same. A PTK whose training
+    or validation is under way is not given up yet: its verdict may be ACCEPT.
+    """
+    given = _timeout_of(config)
+    if waiting is None or waiting.given_up is not None or given is None:
+        return False
+    return (window - waiting.since) * policy.window >= duration(given)
+
+
+def terms_without_timeout(config: Mapping[str, Any]) -> Any:
+    """Return what the library reads of `accept`."""
+    given = config.get("accept")
+    if not isinstance(given, Mapping):
+        return given
+    return {name: value for name, value in given.items() if name != TIMEOUT}
+
+
+def _timeout_of(config: Mapping[str, Any]) -> Any:
+    given = config.get("accept")
+    return given.get(TIMEOUT) if isinstance(given, Mapping) else None
