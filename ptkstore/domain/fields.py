@@ -177,6 +177,31 @@ class PositiveNumber(Declared):
 
 
 @dataclass(frozen=True, slots=True)
+class LeastAndMost(Declared):
+    """Two ints, the least and the most of something, between 1 and `limit`; JSON has a list of both."""
+
+    _: KW_ONLY
+    limit: int
+
+    def check(self, value: Any) -> None:
+        """See `Declared.check`."""
+        pair = list(value) if isinstance(value, list | tuple) else []
+        if [type(number) for number in pair] != [int, int]:
+            raise InvalidRequest(f"{self.name} must be two whole numbers, the least and the most")
+        least, most = pair
+        if least > most:
+            raise InvalidRequest(f"{self.name} must be (least, most), the least first")
+        if least < 1 or most > self.limit:
+            raise InvalidRequest(f"both of {self.name} must be between 1 and {self.limit}")
+
+    def to_json(self, value: Any) -> Any:
+        return list(value)
+
+    def of_json(self, content: Any) -> Any:
+        return tuple(content)
+
+
+@dataclass(frozen=True, slots=True)
 class Words(Declared):
     """A text for people."""
 

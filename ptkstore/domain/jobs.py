@@ -123,6 +123,8 @@ class Job:
         Of an expiry of neighbours: the window after the last of them, 0 where it is one window alone.
     draft_id : str or None
         Of a validation: the draft in staging that it is about.
+    look : int
+        Of a training, its partials and its validation: which try of the PTK on this newest window it is, from 1 on.
     trace : str or None
         The W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
@@ -150,6 +152,7 @@ class Job:
     lease_until: datetime | None = None
     outcome: Outcome | None = None
     draft_id: str | None = None
+    look: int = 1
     trace: str | None = None
 
     @property
@@ -170,6 +173,10 @@ class Job:
         """Whose share of the workers the job takes: that of its PTK's team, or that of its stream."""
         return f"stream {self.stream}" if self.ptk_id is None else team_of(self.ptk_id)
 
+    def beside(self, kind: JobKind) -> str:
+        """Return the id of the job of another kind for the same try on the same window."""
+        return job_id(kind, self.ptk_id, self.window_index, look=self.look)
+
     @classmethod
     def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
         """Return what stands for a version that repeats an older one."""
@@ -183,9 +190,15 @@ class Job:
         return replace(self, state=JobState.ENDED, outcome=outcome)
 
 
-def job_id(kind: JobKind, *names: object) -> str:
-    """Return the one id of this work: asking for it twice gives the same job."""
-    return "/".join((kind.value, *map(str, names)))
+def job_id(kind: JobKind, *names: object, look: int = 1) -> str:
+    """Return the one id of this work: asking for it twice gives the same job.
+
+    Parameters
+    ----------
+    look : int
+        Which try of the PTK on this newest window it is. The first one is not named.
+    """
+    return "/".join((kind.value, *map(str, names), *((str(look),) if look > 1 else ())))
 
 
 def cursor(
@@ -209,15 +222,30 @@ def cursor(
     )
 
 
-def paid_run(kind: JobKind, ptk_id: str, window: WindowId, now: datetime, *, version: int = 0) -> Job:
+def paid_run(
+    kind: JobKind,
+    ptk_id: str,
+    window: WindowId,
+    now: datetime,
+    *,
+    oldest: int | None = None,
+    version: int = 0,
+    look: int = 1,
+) -> Job:
     """Return a PTK's run on a window, due now; an evaluation is named by the version that it reads.
 
     Parameters
     ----------
+    window : WindowId
+        The newest window that it reads.
+    oldest : int, optional
+        The oldest one, where it may read several.
     version : int
         Whose state an evaluation or a drift test reads.
+    look : int
+        Which try of the PTK on this newest window a training or a validation is.
     """
-    name = job_id(kind, ptk_id, version if kind is JobKind.EVALUATE else window.index)
+    name = job_id(kind, ptk_id, version if kind is JobKind.EVALUATE else window.index, look=look)
     return Job(
         name,
         kind,
@@ -225,9 +253,11 @@ def paid_run(kind: JobKind, ptk_id: str, window: WindowId, now: datetime, *, ver
         JobState.READY,
         now,
         window_index=window.index,
+        oldest_window=None if oldest == window.index else oldest,
         ptk_id=ptk_id,
         reservation=name,
         version=version,
+        look=look,
     )
 
 

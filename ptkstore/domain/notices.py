@@ -15,8 +15,8 @@ class Notice:
     """Something an owner should know; fixed codes, public subjects.
 
     A notice is about a PTK, or about a `stream`, where it may name a PTK that was refused. `run` is a kind of run that
-    is no training. `text` is the subject of a notice whose other fields are not all known: an older program wrote it,
-    or it came over HTTP.
+    is no training, and `look` says which try on the window it was, from 1 on. `text` is the subject of a notice whose
+    other fields are not all known: an older program wrote it, or it came over HTTP.
     """
 
     at: datetime
@@ -29,13 +29,15 @@ class Notice:
     run: JobKind | None = None
     subscription_id: str | None = None
     text: str | None = None
+    look: int = 1
 
     @classmethod
     def of_run(cls, job: Job, code: str, at: datetime) -> Self:
         """About a run on a window, to the team of its PTK."""
         run = None if job.kind is JobKind.TRAIN else job.kind
         ptk_id = str(job.ptk_id)
-        return cls(at, team_of(ptk_id), code, ptk_id=ptk_id, window_index=job.window.index, run=run)
+        window = job.window.index
+        return cls(at, team_of(ptk_id), code, ptk_id=ptk_id, window_index=window, run=run, look=job.look)
 
     @property
     def subject(self) -> str:
@@ -47,7 +49,7 @@ class Notice:
             words.append("evaluation" if self.run is JobKind.EVALUATE and self.version else self.run.value)
             words.append(None if self.window_index is self.version is None else "of")
         if self.window_index is not None:
-            words.append(f"window {self.window_index}")
+            words.append(f"window {self.window_index}" + (f", look {self.look}" if self.look > 1 else ""))
         if self.version is not None:
             words.append(f"version {self.version}" if self.subscription_id is None else f"v{self.version}")
         if self.subscription_id is not None:

@@ -62,9 +62,21 @@ class JobsView(Protocol):
         """Tell which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
 
     def trainings(
-        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+        self,
+        ptk_id: str,
+        *,
+        start: int = 0,
+        look: int = 1,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> tuple[Job, ...]:
-        """Return a PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
+        """Return a PTK's trainings by newest window and look, or from the newest down, for reading.
+
+        Parameters
+        ----------
+        start, look : int
+            The first window, and of that window the first look.
+        """
 
     def placed(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake; 0 where none is."""

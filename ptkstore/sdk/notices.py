@@ -83,10 +83,12 @@ def training_document(training: Training) -> Document:
 
 
 def training_of(document: Mapping[str, Any]) -> Training:
-    """Read the training that `training_document` wrote."""
+    """Read the training that `training_document` wrote; an earlier service knows those on one window alone."""
     outcome, ended_at = document["outcome"], document["ended_at"]
     return Training(
         **{name: document[name] for name in ("ptk_id", "window", "code", "version")},
+        oldest_window=document.get("oldest_window", document["window"]),
+        look=document.get("look", 1),
         state=JobState(document["state"]),
         outcome=None if outcome is None else Outcome(outcome),
         ended_at=None if ended_at is None else datetime.fromisoformat(ended_at),

@@ -114,6 +114,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         config: Mapping[str, Any] | None = None,
         team: str | None = None,
         description: str = "",
+        windows: tuple[int, int] = (1, 1),
         **facts: Unpack[FunctionFacts],
     ) -> str:
         """Register a PTK and return its id.
@@ -122,8 +123,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         ----------
         train_dp : ptklib estimator, function, TeamFunctions or an estimator of the team's own
             An estimator stands for both `train_dp` and `eval`. A function ``train_dp(trainset_iter, epsilon,
-            previous_model_state, previous_config)`` is sent along, with the modules of the team's own that its module
-            imports, and is run in a sandbox.
+            previous_model_state, previous_config)`` is sent along with its modules, and run in a sandbox.
         eval : function, optional
             ``eval(testset_iter, model_state)`` beside a function `train_dp`.
         **facts

@@ -17,6 +17,7 @@ from ptkstore.domain.fields import (
     Estimator,
     Flag,
     Frequency,
+    LeastAndMost,
     Moment,
     OneOf,
     PositiveNumber,
@@ -87,6 +88,9 @@ def types_of(field: Declared) -> tuple[Any, Any]:
             return EstimatorIn, dict[str, Any]
         case Frequency():
             return Duration, int
+        case LeastAndMost(limit=limit):
+            number = Annotated[int, Field(ge=1, le=limit)]
+            return Annotated[list[number], Field(min_length=2, max_length=2)], list[int]
     raise TypeError(type(field).__name__)
 
 

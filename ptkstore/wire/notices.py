@@ -25,10 +25,12 @@ class NoticeOut(Wire):
 
 
 class TrainingOut(Wire):
-    """A training of a PTK on one window."""
+    """A training of a PTK on a window, or on several."""
 
     ptk_id: str
-    window: int
+    window: Annotated[int, Field(description="its newest window")]
+    oldest_window: Annotated[int, Field(description="its oldest window; the same where it is on one")]
+    look: Annotated[int, Field(description="which try on this newest window it is, from 1 on")]
     state: TrainingState
     outcome: Annotated[str | None, Field(description="how it ended")]
     code: Annotated[str | None, Field(description="why it ended without a version: a fixed code")]

@@ -192,10 +192,16 @@ class Reading(Adapters):
         )
 
     def trainings(
-        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+        self,
+        ptk_id: str,
+        *,
+        start: int = 0,
+        look: int = 1,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> tuple[application.training.read_trainings.Training, ...]:
         return application.training.read_trainings.trainings_of(
-            ptk_id, start=start, limit=limit, newest=newest, begin=self.read
+            ptk_id, start=start, look=look, limit=limit, newest=newest, begin=self.read
         )
 
     def subscriptions(

@@ -102,14 +102,30 @@ def test_what_a_ptk_may_say_beside_its_estimator_has_a_field_each() -> None:
 def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
     stored = ["ptk_id", "team", "name", "stream", "estimator", "loss", "event", "tables", "target", "every"]
     stored += ["assurance", "config", "description", "profile"]
+    documented = [*stored[:-1], "windows", "profile"]
     spec = ptk_spec()
-    assert [one.name for one in PTK_FIELDS] == ["estimator", "target", "every", "config", "description"]
-    assert list(PTK_ARGUMENTS) == ["estimator", "target", "train_frequency", "config", "description"]
+    assert [one.name for one in PTK_FIELDS] == [
+        "estimator",
+        "target",
+        "every",
+        "config",
+        "description",
+        "windows",
+    ]
+    assert list(PTK_ARGUMENTS) == [
+        "estimator",
+        "target",
+        "train_frequency",
+        "config",
+        "description",
+        "windows",
+    ]
     assert list(json.loads(ptk_text(spec))) == sorted(stored)
-    assert list(ptk_document(spec)) == [*stored, "menu", "waiting", "family", "asserted_by"]
+    assert list(ptk_document(spec)) == [*documented, "menu", "waiting", "family", "asserted_by"]
     shown = ["ptk_id", "team", "name", "stream", "family", "estimator", "loss", "event", "tables", "target"]
-    shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile"]
+    shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile", "waiting"]
+    shown += ["windows"]
     assert list(PtkOut.model_fields) == shown
     assert list(PtkIn.model_fields) == ["name", "team", "stream", *PTK_ARGUMENTS]
     assert list(WantedIn.model_fields) == ["name", *PTK_ARGUMENTS]
-    assert list(PtkPatch.model_fields) == ["estimator", "target", "config", "description"]
+    assert list(PtkPatch.model_fields) == ["estimator", "target", "config", "description", "windows"]

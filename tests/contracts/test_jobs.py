@@ -177,6 +177,20 @@ class JobsContract:
         saved(catalog, held, state=JobState.ENDED, outcome=Outcome.FAILED)
         assert claim(catalog, "train/1") is not None
 
+    def test_a_training_waits_for_earlier_looks_on_its_window(self, catalog: SqlCatalog) -> None:
+        first = job("train/0", JobKind.TRAIN, window=0, ptk_id=PTK)
+        second = replace(job("train/0/2", JobKind.TRAIN, window=0, ptk_id=PTK), look=2)
+        left_over = replace(job("partial/0", JobKind.PARTIAL, window=0, ptk_id=PTK), due_at=LATER)
+        add(catalog, first, second, left_over)
+        assert claim(catalog, "train/0/2") is None
+        with catalog.begin() as uow:
+            assert "train/0/2" not in uow.jobs.due(NOW, 10)
+            uow.jobs.save(uow.jobs.lock("train/0").ended(Outcome.FAILED))
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.jobs.due(NOW, 10) == ("train/0/2",)
+        assert claim(catalog, "train/0/2") is not None  # partials of another look are not its own
+
     @pytest.mark.parametrize("kind", [JobKind.PREPARE, JobKind.ALLOCATE])
     def test_a_training_waits_until_earlier_windows_have_their_trainings(
         self, catalog: SqlCatalog, kind: JobKind

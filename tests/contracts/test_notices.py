@@ -85,8 +85,30 @@ class NoticesContract:
             assert windows(start=1, limit=2) == [1, 2]
             assert windows(limit=2, newest=True) == [10, 2]
             assert windows(start=11) == []
+            assert windows(start=2, look=2) == [10]
             made = uow.versions.of_jobs(f"train/{n}" for n in range(1_200))
             assert dict(made) == {"train/0": (1, NOW)}
+
+    def test_looks_on_one_window_are_read_in_their_order(self, catalog: SqlCatalog) -> None:
+        looks = [
+            replace(job(f"train/{look}", JobKind.TRAIN, window=1, ptk_id=PTK), look=look)
+            for look in (10, 1, 2)
+        ]
+        add(catalog, *looks, job("train/later", JobKind.TRAIN, window=2, ptk_id=PTK))
+        notice = Notice(NOW, "taxi", "failed", ptk_id=PTK, window_index=1, look=2)
+        with catalog.begin() as uow:
+            uow.notify_owner(notice)
+            uow.commit()
+        with catalog.read() as uow:
+
+            def read(**asked: Any) -> list[tuple[int | None, int]]:
+                return [(one.window_index, one.look) for one in uow.jobs.trainings(PTK, **asked)]
+
+            assert read() == [(1, 1), (1, 2), (1, 10), (2, 1)]
+            assert read(start=1, look=2, limit=2) == [(1, 2), (1, 10)]
+            assert read(start=1, look=11) == [(2, 1)]
+            assert read(newest=True) == [(2, 1), (1, 10), (1, 2), (1, 1)]
+            assert list(uow.notices_about("taxi", PTK, windows=[1])) == [notice]
 
 
 class TestOnSqlite(OnSqlite, NoticesContract):

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 9  # the last revision in migrations/versions
+SCHEMA_VERSION = 10  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -195,6 +195,7 @@ jobs = Table(
     Column("lease_until", Instant),
     Column("outcome", String),
     Column("draft_id", String),  # of a validation: the draft in staging that it is about
+    Column("look", BigInteger, nullable=False, server_default="1"),  # which try on this newest window it is
     Column("trace", String),  # the trace of who asked for it; ids only
     Column("share", String, nullable=False, server_default=""),  # whose share of the workers it takes
 )
@@ -327,6 +328,7 @@ notices = Table(
     Column("window_index", BigInteger),
     Column("version", BigInteger),
     Column("run", String),
+    Column("look", BigInteger, nullable=False, server_default="1"),
     Column("subscription_id", String),
     Column("text", Text),  # of a subject that an older program wrote and that could not be read
     Index("notice_ptk", "ptk_id", "window_index"),

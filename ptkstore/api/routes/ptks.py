@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from ptkstore.api.load.body_slots import leave_place
 from ptkstore.api.requests.access import WhoAsks
 from ptkstore.api.requests.idempotency import IdempotencyKey, created
-from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in, page_of
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, page_of, place_in
 from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import exchanged
@@ -149,12 +149,15 @@ def list_trainings(
 ) -> dict[str, Any]:
     """List what became of a PTK's trainings, for the team that it belongs to.
 
-    By window. Where there is no version a fixed code says why: never a message, a count or a duration.
+    By newest window and look. Where there is no version a fixed code says why: never a message, a count or a duration.
     """
-    trainings = caller.service.trainings(ptk_id, start=number_in(cursor), limit=limit + 1)
+    place, _, look = ("0" if cursor is None else place_in(cursor)).partition(".")
+    start, first = number_at(place), number_at(look or "1")
+    trainings = caller.service.trainings(ptk_id, start=start, look=first, limit=limit + 1)
+    after = trainings[limit] if len(trainings) > limit else None
     return {
         "items": [training_document(one) for one in trainings[:limit]],
-        "next_cursor": cursor_at(str(trainings[limit].window)) if len(trainings) > limit else None,
+        "next_cursor": None if after is None else cursor_at(f"{after.window}.{after.look}"),
     }
 
 

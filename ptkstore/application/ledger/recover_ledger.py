@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
 from typing import Any
 
 from ptkstore.application.ledger.charging import release_unopened
@@ -202,9 +204,15 @@ def _take_over(
     if repeated_version(manifest) is not None:
         made_by = Job.rollback(stream, ptk_id, number, now)
     else:
-        training = paid_run(JobKind.TRAIN, ptk_id, WindowId(stream, window), now)
+        training = _first_without_version(uow, ptk_id, WindowId(stream, window), now)
         made_by = replace(training, reservation=None).ended(Outcome.PUBLISHED)
     uow.jobs.add(made_by)
     uow.jobs.save(uow.jobs.lock(made_by.id).ended(Outcome.PUBLISHED))
     draft = draft_id(WindowId(stream, window), f"recovered-{ptk_id}-{number}")
     uow.versions.add(Version(ptk_id, number, made_by.id, draft, window, now, canonical_json(manifest)))
+
+
+def _first_without_version(uow: UnitOfWork, ptk_id: str, window: WindowId, now: datetime) -> Job:
+    """Return a training on a window that made no version by now: a manifest does not say which look it came from."""
+    trainings = (paid_run(JobKind.TRAIN, ptk_id, window, now, look=look) for look in count(1))
+    return next(one for one in trainings if not uow.versions.of_jobs([one.id]))

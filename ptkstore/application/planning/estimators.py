@@ -106,7 +106,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
             span=epsilons_of(config),
             policy=policy,
         ),
-        **{**said, "target": target, "config": config},
+        **{**said, "target": target, "config": config, "windows": tuple(said["windows"])},
     )
 
 

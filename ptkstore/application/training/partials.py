@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from ptkstore.application.versions.drafts import destroy_drafts
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
@@ -26,7 +26,7 @@ def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
     for number in range(n):
         uow.jobs.add(
             Job(
-                job_id(JobKind.PARTIAL, training.ptk_id, training.window_index, number),
+                f"{training.beside(JobKind.PARTIAL)}/{number}",
                 JobKind.PARTIAL,
                 training.stream,
                 JobState.READY,
@@ -38,6 +38,7 @@ def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
                 n_rows=training.n_rows,
                 partition=training.partition,
                 partial=number,
+                look=training.look,
             )
         )
 

@@ -13,11 +13,11 @@ from ptkstore.ports.catalog import Read
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A training on one window.
+    """A training on a window, or on several of which `window` is the newest and `oldest_window` the oldest.
 
-    `version` is what it made; `code` says why it ended without one. `ended_at` is the tick that it ended on, or when
-    its owner was told, and None where neither is on record. When it began, how often it was tried and what it was
-    planned with is not told.
+    `look` says which try on this newest window it is, from 1 on. `version` is what it made; `code` says why it ended
+    without one. `ended_at` is the tick that it ended on, or when its owner was told, and None where neither is on
+    record. When it began, how often it was tried and what it was planned with is not told.
     """
 
     ptk_id: str
@@ -27,12 +27,25 @@ class Training:
     code: str | None
     version: int | None
     ended_at: datetime | None
+    oldest_window: int
+    look: int = 1
 
 
 def trainings_of(
-    ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False, begin: Read
+    ptk_id: str,
+    *,
+    start: int = 0,
+    look: int = 1,
+    limit: int | None = None,
+    newest: bool = False,
+    begin: Read,
 ) -> tuple[Training, ...]:
-    """List a PTK's trainings on windows from `start` on, by window, or from the newest down.
+    """List a PTK's trainings by window and look, or from the newest down.
+
+    Parameters
+    ----------
+    start, look : int
+        The first window, and of that window the first look.
 
     Raises
     ------
@@ -41,12 +54,14 @@ def trainings_of(
     """
     with begin() as uow:
         uow.ptks.stream_of(ptk_id)
-        jobs = uow.jobs.trainings(ptk_id, start=start, limit=limit, newest=newest)
+        jobs = uow.jobs.trainings(ptk_id, start=start, look=look, limit=limit, newest=newest)
         made = uow.versions.of_jobs([job.id for job in jobs])
         failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
         notices = uow.notices_about(team_of(ptk_id), ptk_id, windows=[job.window.index for job in failed])
-    notice_of = {notice.window_index: notice for notice in notices}
-    return tuple(_training(job, made.get(job.id), notice_of.get(job.window_index)) for job in jobs)
+    notice_of = {(notice.window_index, notice.look): notice for notice in notices}
+    return tuple(
+        _training(job, made.get(job.id), notice_of.get((job.window_index, job.look))) for job in jobs
+    )
 
 
 def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) -> Training:
@@ -56,4 +71,7 @@ def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) 
         code = job.outcome.value if word is None else word.code
         ended_at = None if word is None else word.at
     window = job.window.index
-    return Training(str(job.ptk_id), window, job.state, job.outcome, code, version, ended_at)
+    oldest = window if job.oldest_window is None else job.oldest_window
+    return Training(
+        str(job.ptk_id), window, job.state, job.outcome, code, version, ended_at, oldest, job.look
+    )

@@ -223,10 +223,13 @@ class _Training(PaidRun[Draft]):
         version = None
         if accept_epsilon(spent.spec.config) is None:
             manifest = partial(elected_manifest, self._content, at)
-            version = elect(uow, spec.ptk_id, self.job.window, result.draft_id, manifest, at)
+            version = elect(uow, self.job, result.draft_id, manifest, at)
             queue_evaluation(uow, spec, version, self.job.stream, at)
         else:
-            validation = paid_run(JobKind.VALIDATE, spec.ptk_id, self.job.window, at)
+            job = self.job
+            validation = paid_run(
+                JobKind.VALIDATE, spec.ptk_id, job.window, at, oldest=job.oldest_window, look=job.look
+            )
             uow.jobs.add(replace(validation, draft_id=result.draft_id))
         self._tell_of_unreadable_state(uow, spent, at, version)
         return Outcome.DONE if version is None else Outcome.PUBLISHED

@@ -104,7 +104,7 @@ class _Validating(OnTestSet):
         record, number = verdict.to_json(), 0
         if verdict.decision is Decision.ACCEPT:
             manifest = partial(accepted_manifest, self._content, at, record)
-            number = elect(uow, ptk_id, job.window, str(job.draft_id), manifest, at).number
+            number = elect(uow, job, str(job.draft_id), manifest, at).number
             uow.evaluations.add(Evaluation(ptk_id, number, job.id, job.window.index, epsilon, result, at))
         validation = Validation(ptk_id, job.id, look, job.window.index, epsilon, result, record, at, number)
         uow.validations.add(validation)

@@ -5,35 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.jobs import Job, JobKind, job_id
 from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 
 
 def elect(
     uow: UnitOfWork,
-    ptk_id: str,
-    window: WindowId,
+    job: Job,
     draft_id: str,
     manifest: Callable[[int], str],
     at: datetime,
 ) -> Version:
-    """Make the draft of a training the next version, once.
+    """Make the draft of a training the PTK's next version, once.
 
     Parameters
     ----------
-    window : WindowId
-        The newest window of the training.
+    job : Job
+        The training, or the validation of what it made.
     manifest : callable
         Writes the manifest of a version of this number.
     at : datetime
         The tick.
     """
+    ptk_id = str(job.ptk_id)
     latest = uow.versions.latest(ptk_id)
     number = latest.number + 1 if latest else 1
-    training = job_id(JobKind.TRAIN, ptk_id, window.index)
-    version = Version(ptk_id, number, training, draft_id, window.index, at, manifest(number))
+    training = job.beside(JobKind.TRAIN)
+    version = Version(ptk_id, number, training, draft_id, job.window.index, at, manifest(number))
     uow.versions.add(version)
     uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), at)
     return version

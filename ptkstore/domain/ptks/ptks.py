@@ -12,6 +12,7 @@ from ptkstore.domain.fields import (
     Content,
     Estimator,
     Frequency,
+    LeastAndMost,
     PositiveNumber,
     Words,
     declared_fields,
@@ -52,12 +53,13 @@ class PtkSpec:
 
     `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
     `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
-    ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is
-    in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
-    samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
-    for all there are: the catalog fills it in. `facts` are what windows of a PTK that is profiled by formula are
-    planned with; whoever plans one looks them up. `waiting` says whether it waits for an accepted version, None if its
-    versions need no verdict; the catalog fills it in.
+    ...]}` each), all known without data. `every` is the number of windows between two trainings, `windows` the
+    least and the most that one training may read, with one draw of noise. `target` is in the unit of the PTK's own
+    evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by samples, None if it is not;
+    `menu` is what was released of that, (epsilon, privacy units) to choose from, 0 for all there are: the catalog fills
+    it in. `facts` are what windows of a PTK that is profiled by formula are planned with; whoever plans one looks them
+    up. `waiting` says whether it waits for an accepted version, None if its versions need no verdict; the catalog fills
+    it in.
     """
 
     ptk_id: str
@@ -84,6 +86,12 @@ class PtkSpec:
         Mapping[str, Any], Content("What is said beside the estimator.", default={}, reported=None)
     ] = field(default_factory=dict)
     description: Annotated[str, Words("One line for those who look for features.", reported=None)] = ""
+    windows: Annotated[
+        tuple[int, int],
+        LeastAndMost(
+            "How many windows one training may read, at least and at most.", limit=10_000, later=True
+        ),
+    ] = (1, 1)
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
     facts: ReleasedFacts | None = None

@@ -12,6 +12,7 @@ from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
 from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec, settled_config, windows_between
+from ptkstore.domain.ptks.serving import plain
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
@@ -338,7 +339,7 @@ def _changed_fields(
     registered = {**before.config, "estimator": before.estimator}
     declared = {**settled_config(ptk.config, policy), "estimator": spec}
     for name in BESIDE:
-        registered[name], declared[name] = getattr(before, name), getattr(ptk, name)
+        registered[name], declared[name] = plain(getattr(before, name)), plain(getattr(ptk, name))
     return field_changes(registered, declared)
 
 

@@ -43,6 +43,9 @@ class PTK:
         The column that the stream's blocks are by, and the value or values to train on alone; all by default.
     description : str
         One line for those who look for features.
+    windows : (least, most)
+        How many windows one training may read, with one draw of noise: (1, 1), which is the window that has just
+        closed, by default. At most as many as the stream keeps.
     epsilons : (least, most), optional
         Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
         open the fewest rows. Counts, most statistics and covariances have a formula for that; others are profiled by
@@ -70,6 +73,7 @@ class PTK:
     target: float
     every: str = "1d"
     description: str = ""
+    windows: tuple[int, int] = (1, 1)
     where: Mapping[str, Any] | None = None
     epsilons: tuple[float, float] | None = None
     profile: Mapping[str, Any] | None = None
@@ -86,7 +90,7 @@ class PTK:
 
     def wanted(self, spec: Mapping[str, Any]) -> WantedPtk:
         """Return the PTK as it is registered, with its estimator as data."""
-        said = {word: getattr(self, one.name) for word, one in PTK_ARGUMENTS.items()}
+        said = {word: plain(getattr(self, one.name)) for word, one in PTK_ARGUMENTS.items()}
         return WantedPtk(self.name, {**said, "estimator": spec})
 
 

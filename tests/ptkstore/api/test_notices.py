@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,14 +13,15 @@ import pyarrow as pa
 import pytest
 
 from ptkstore.domain.identity import STREAM_ROLES, Role
-from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.streams import Assurance, Closing
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.api_server import Api, all_items, problem
 from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import Inspector, bundle_with, described
-from tests.support.world import DAY, NOW, ORIGIN, World, trips
+from tests.support.world import DAY, NOW, ORIGIN, STREAM, World, trips
 
 PTK = "taxi.speed"
 CANARY = "canary-7c1f9a"
@@ -185,6 +187,28 @@ def test_trainings_say_what_they_made_or_a_code(api: Api) -> None:
     )
 
 
+def test_looks_on_one_window_come_page_by_page(api: Api) -> None:
+    api.world.register()
+    with api.world.service.begin() as uow:
+        for window, look in ((4, 1), (4, 2), (4, 11), (5, 1)):
+            of = WindowId(STREAM, window)
+            uow.jobs.add(paid_run(JobKind.TRAIN, PTK, of, NOW, oldest=window - 2, look=look))
+        uow.commit()
+    expected = [
+        {**ended(window, None, oldest_window=window - 2, look=look), "state": "ready"}
+        for window, look in ((4, 1), (4, 2), (4, 11), (5, 1))
+    ]
+    path, client = f"/v1/ptks/{PTK}/trainings", api.acting(Role.DEVELOPER)
+    for limit in (1, 2, 3, 100):
+        assert all_items(client, path, limit=limit) == expected
+    of_an_older_program = base64.urlsafe_b64encode(b"4").decode().rstrip("=")
+    assert client.get(path, params={"cursor": of_an_older_program}).json()["items"] == expected
+    for wrong in ("4.", "4.x", "x.1", "4.2.1", "."):
+        cursor = base64.urlsafe_b64encode(wrong.encode()).decode().rstrip("=")
+        answer = client.get(path, params={"cursor": cursor})
+        assert answer.status_code == (200 if wrong == "4." else 400)
+
+
 def test_an_expired_a_refused_and_a_withdrawn_training_say_why(api: Api) -> None:
     world = api.world
     world.stream("short", retention_windows=1, epsilon=0.15)
@@ -276,7 +300,8 @@ def test_how_long_and_how_often_a_training_ran_is_not_told(api: Api) -> None:
 
 def ended(window: int, outcome: str | None, **more: Any) -> dict[str, Any]:
     base = {"ptk_id": PTK, "window": window, "state": "ended", "outcome": outcome}
-    return {**base, "code": None, "version": None, "ended_at": None, **more}
+    on_one = {"oldest_window": window, "look": 1}
+    return {**base, "code": None, "version": None, "ended_at": None, **on_one, **more}
 
 
 def told_of(world: World) -> list[tuple[str, str]]:

@@ -45,6 +45,8 @@ def test_the_next_tick_is_the_first_multiple_that_is_not_past(micros: int, tick:
 
 def test_the_same_work_has_the_same_id() -> None:
     assert job_id(JobKind.TRAIN, "taxi.speed", 3) == "train/taxi.speed/3"
+    assert job_id(JobKind.TRAIN, "taxi.speed", 3, look=1) == "train/taxi.speed/3"  # as older catalogs have it
+    assert job_id(JobKind.TRAIN, "taxi.speed", 3, look=2) == "train/taxi.speed/3/2"
     made = cursor(JobKind.NOTIFY, "taxi", "taxi.speed", NOW, subscription_id="sub_1")
     assert (made.id, made.state, made.position) == ("notify/sub_1", JobState.IDLE, 0)
     assert cursor(JobKind.FLIP, "taxi", "taxi.speed", NOW).id == "flip/taxi.speed"

@@ -31,3 +31,4 @@ def test_a_run_is_told_of_by_its_window(kind: JobKind, subject: str) -> None:
     job = replace(job_of_window(kind, WindowId("rides", 4), NOW), ptk_id="taxi.speed")
     notice = Notice.of_run(job, "expired", NOW)
     assert (notice.team, notice.subject, notice.stream) == ("taxi", subject, None)
+    assert Notice.of_run(replace(job, look=2), "expired", NOW).subject == f"{subject}, look 2"

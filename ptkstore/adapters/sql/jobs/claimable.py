@@ -70,6 +70,7 @@ _UNCOLLECTED = exists().where(
     _OTHER.c.kind == JobKind.PARTIAL,
     _OF_SAME_PTK,
     _OTHER.c.window_index == t.jobs.c.window_index,
+    _OTHER.c.look == t.jobs.c.look,
 )
 """A partial of the training is to be collected."""
 
@@ -116,10 +117,12 @@ def _is_first(*, of_many: bool) -> ColumnElement[bool]:
     which for a single job would cost more than a look at those of its own PTK.
     """
     trains, window = and_(is_unfinished(_OTHER), _OTHER.c.kind == JobKind.TRAIN), _OTHER.c.window_index
+    other_look = (trains, _OF_SAME_PTK, window == t.jobs.c.window_index, _OTHER.c.look < t.jobs.c.look)
+    is_first_look = or_(t.jobs.c.look == 1, ~exists().where(*other_look))
     if of_many:
         firsts = select(_OTHER.c.ptk_id, func.min(window)).where(trains).group_by(_OTHER.c.ptk_id)
-        return tuple_(t.jobs.c.ptk_id, t.jobs.c.window_index).in_(firsts)
-    return ~exists().where(trains, _OF_SAME_PTK, window < t.jobs.c.window_index)
+        return tuple_(t.jobs.c.ptk_id, t.jobs.c.window_index).in_(firsts) & is_first_look
+    return ~exists().where(trains, _OF_SAME_PTK, window < t.jobs.c.window_index) & is_first_look
 
 
 def claimable(*, of_many: bool) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import (
@@ -218,14 +218,27 @@ class SqlJobs(CatalogPart):
             self._connection.execute(more)
 
     def trainings(
-        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+        self,
+        ptk_id: str,
+        *,
+        start: int = 0,
+        look: int = 1,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> tuple[Job, ...]:
-        """Return a PTK's trainings, by window."""
-        window = t.jobs.c.window_index
+        """Return a PTK's trainings, by window and look.
+
+        Parameters
+        ----------
+        start, look, limit, newest
+            Where they begin, how many there are, and in which order they come.
+        """
+        window, looks = t.jobs.c.window_index, t.jobs.c.look
         query = (
             select(t.jobs)
             .where(t.jobs.c.ptk_id == ptk_id, t.jobs.c.kind == JobKind.TRAIN, window >= start)
-            .order_by(window.desc() if newest else window)
+            .where(or_(window > start, looks >= look))
+            .order_by(*((window.desc(), looks.desc()) if newest else (window, looks)))
             .limit(limit)
         )
         return tuple(map(job_of, self._connection.execute(query)))

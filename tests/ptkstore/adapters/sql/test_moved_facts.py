@@ -75,7 +75,7 @@ def test_every_subject_of_before_is_read_once_and_says_the_same(url: str) -> Non
     assert [one.subject for one in notices] == subjects
     for one in notices:
         facts = {name: value for name, value in asdict(one).items() if value is not None}
-        assert facts == {"at": one.at, "team": "rides", "code": "expired", **known[one.subject]}
+        assert facts == {"at": one.at, "team": "rides", "code": "expired", "look": 1, **known[one.subject]}
 
 
 def test_parts_of_batches_are_numbered_and_go_on_where_they_stopped(url: str) -> None:
