@@ -17,12 +17,15 @@ _FIRST_WAIT, _LONGEST_WAIT = timedelta(milliseconds=500), timedelta(minutes=1)
 class JobKind(StrEnum):
     """What a job does. Placing, flipping and notifying are cursors over versions and go idle; the others end.
 
+    Scheduling goes idle as well: it is woken when something happens on an adaptive stream.
+
     A rollback has ended when it is written: it stands for the version that an operator asked for. A redelivery goes
     idle when no dead letter of its subscription is to be sent again.
     """
 
     PREPARE = "prepare"
     ALLOCATE = "allocate"
+    SCHEDULE = "schedule"
     TRAIN = "train"
     PARTIAL = "partial"
     PROFILE = "profile"
@@ -49,6 +52,9 @@ RUNS = (
 
 PAID_RUNS = tuple(kind for kind in RUNS if kind is not JobKind.PARTIAL)
 """Jobs that spend a loss of their own."""
+
+WAITED_FOR = (JobKind.TRAIN, JobKind.VALIDATE)
+"""Runs that the scheduler of an adaptive stream waits for: their end wakes it."""
 
 WHILE_KEPT = (JobKind.PREPARE, JobKind.ALLOCATE, *RUNS)
 """What is done with a window while its rows are kept: its expiry ends whatever of it is still to do."""
@@ -220,6 +226,16 @@ def cursor(
         ptk_id=ptk_id,
         subscription_id=subscription_id,
     )
+
+
+def scheduler_of(stream: str) -> str:
+    """Return the id of the job that schedules an adaptive stream; there is none on others."""
+    return job_id(JobKind.SCHEDULE, stream)
+
+
+def scheduler(stream: str, now: datetime) -> Job:
+    """Return the job that schedules an adaptive stream, with nothing to do yet."""
+    return Job(scheduler_of(stream), JobKind.SCHEDULE, stream, JobState.IDLE, now)
 
 
 def paid_run(

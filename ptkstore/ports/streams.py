@@ -91,6 +91,9 @@ class WindowsView(Protocol):
     def of(self, stream: str) -> tuple[Window, ...]:
         """Return all windows that ever closed, in order of time."""
 
+    def prepared(self, stream: str) -> tuple[int, ...]:
+        """Return the windows whose rows lie in partitions and do not expire, rising."""
+
 
 class Windows(WindowsView, Protocol):
     """Windows that have closed."""

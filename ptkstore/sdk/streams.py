@@ -57,6 +57,8 @@ class StreamMethods:
         minimum_assurance: str = "library",
         asserted_text: bool = False,
         closing: str = "clock",
+        scheduler: str = "allocate",
+        scheduler_mode: str = "guided",
     ) -> None:
         """Create a stream; repeating it with equal content changes nothing.
 
@@ -109,6 +111,11 @@ class StreamMethods:
             Whether such code may release texts and join keys whose values it did not declare.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
+        scheduler : 'allocate' or 'adaptive'
+            'allocate' trains each PTK on each window by itself. 'adaptive' lets PTKs wait for windows and budget until
+            they have a version.
+        scheduler_mode : 'conserve', 'aggressive' or 'guided'
+            How much a waiting PTK takes at first, under 'adaptive'.
         """
         arguments = dict(locals())
         if origin is None:

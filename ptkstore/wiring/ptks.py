@@ -33,7 +33,7 @@ class PtkChanging(Recording):
 
     def resume_ptk(self, ptk_id: str) -> int:
         with self._recorded(Action.PTK_RESUME, "ptk", ptk_id):
-            return application.ptks.resume_ptk.resume_ptk(ptk_id, begin=self.begin)
+            return application.ptks.resume_ptk.resume_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
     def admit_ptks(
         self,

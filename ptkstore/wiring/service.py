@@ -39,7 +39,9 @@ class Service(Reading, Subscribing, PtkChanging):
 
     def create_stream(self, stream: Stream) -> None:
         with self._recorded(Action.STREAM_CREATE, "stream", stream.name):
-            application.streams.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
+            application.streams.create_stream.create_stream(
+                stream, begin=self.begin, keys=self.keys, clock=self.clock
+            )
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool

@@ -14,7 +14,7 @@ from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.application.profiling import detect_drift, profile_ptk
 from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
 from ptkstore.application.versions import materialize_state, place_state
-from ptkstore.application.windows import allocate_window, expire_window, prepare_window
+from ptkstore.application.windows import expire_window, prepare_window, schedule_trainings
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
@@ -50,6 +50,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             streams=adapters.event_streams,
         )
 
+    def schedule() -> None:
+        schedule_trainings.schedule_trainings(job, charges=adapters.charges, clock=clock, steps=steps)
+
     work: dict[JobKind, Callable[[], None]] = {
         JobKind.PREPARE: lambda: prepare_window.prepare_window(
             job,
@@ -61,9 +64,8 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             ticks=ticks,
             steps=steps,
         ),
-        JobKind.ALLOCATE: lambda: allocate_window.allocate_window(
-            job, charges=adapters.charges, clock=clock, steps=steps
-        ),
+        JobKind.ALLOCATE: schedule,
+        JobKind.SCHEDULE: schedule,
         JobKind.TRAIN: lambda: train_ptk.train_ptk(
             job,
             spending,

@@ -17,16 +17,17 @@ KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "
 OF_PROFILES = ("profile", "drift")
 OF_EVALUATIONS = ("evaluate",)
 OF_VALIDATIONS = ("validate",)
+OF_SCHEDULERS = ("schedule",)
 DELIVERIES = ("notify", "redeliver")
 KINDS_OF_MODULE = {
-    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS),
+    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS, *OF_SCHEDULERS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
     "validate_ptk": OF_VALIDATIONS,
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
     "prepare_window": ("prepare",),
-    "allocate_window": ("allocate",),
+    "schedule_trainings": ("allocate", *OF_SCHEDULERS),
     "train_ptk": ("train",),
     "place_state": ("place",),
     "materialize_state": ("flip",),

@@ -39,6 +39,7 @@ from ptkstore.adapters.sql.ptks.evaluations import SqlEvaluations
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.ptks.ptks import SqlPtks, SqlVersions
 from ptkstore.adapters.sql.ptks.validations import SqlValidations
+from ptkstore.adapters.sql.ptks.waits import SqlWaits
 from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
@@ -73,6 +74,7 @@ class _Transaction:
         self.versions = SqlVersions(connection)
         self.evaluations = SqlEvaluations(connection)
         self.validations = SqlValidations(connection)
+        self.waits = SqlWaits(connection)
         self.subscriptions = SqlSubscriptions(connection)
         self.deliveries = SqlDeliveries(connection)
         self.identities = SqlIdentities(connection)

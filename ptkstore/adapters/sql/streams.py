@@ -147,6 +147,12 @@ class SqlWindows(CatalogPart):
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
 
+    def prepared(self, stream: str) -> tuple[int, ...]:
+        """Return the windows that a run may open."""
+        index = t.windows.c.index
+        query = select(index).where(t.windows.c.stream == stream, t.windows.c.state == WindowState.PREPARED)
+        return tuple(map(int, self._connection.execute(query.order_by(index)).scalars()))
+
 
 def _check_is_or_grew_from(stored: Stream, given: Stream) -> None:
     """`NameTaken` unless a stream is what is asked for, or was when it was created; other teams' are not described."""

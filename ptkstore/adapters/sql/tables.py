@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 10  # the last revision in migrations/versions
+SCHEMA_VERSION = 11  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -280,6 +280,29 @@ validations = Table(
     CheckConstraint("look > 0 AND number >= 0"),
 )
 Index("validation_ptk", validations.c.ptk_id, validations.c.window_index)
+
+waits = Table(  # one for each PTK of an adaptive stream: when it last began to wait
+    "wait",
+    metadata,
+    Column("ptk_id", String, primary_key=True),
+    Column("stream", String, nullable=False),
+    Column("since", Instant, nullable=False),
+    Column("after", BigInteger, nullable=False),  # the journal's last sequence then
+    Column("oldest", BigInteger, nullable=False),  # the oldest window that was kept then
+    Index("wait_stream", "stream"),
+)
+
+allowances = Table(  # what a waiting PTK was allowed of a block since; the journal tells what it used
+    "allowance",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("ptk_id", String, primary_key=True),
+    Column("block", BigInteger, primary_key=True),
+    Column("nano", BigInteger, nullable=False),
+    Column("delta_atto", BigInteger, nullable=False),
+    Column("coordinate", Integer, nullable=False),  # of the accountant, at which the block is counted
+    CheckConstraint("nano >= 0 AND delta_atto >= 0"),
+)
 
 subscriptions = Table(
     "subscription",

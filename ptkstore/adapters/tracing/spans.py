@@ -40,7 +40,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01")
 # These neither open rows nor delete their files. All others end on ticks here, as they do in the log (ADR 4).
 _TIMED = frozenset(
-    {JobKind.ALLOCATE, JobKind.PLACE, JobKind.FLIP, JobKind.NOTIFY, JobKind.REDELIVER, JobKind.ROLLBACK}
+    {
+        JobKind.ALLOCATE,
+        JobKind.SCHEDULE,
+        JobKind.PLACE,
+        JobKind.FLIP,
+        JobKind.NOTIFY,
+        JobKind.REDELIVER,
+        JobKind.ROLLBACK,
+    }
 )
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from ptkstore.application.ledger.charging import Price, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
-from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.jobs import WAITED_FOR, Job, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -337,6 +337,8 @@ class _Walk(Generic[R]):
 
     def _finish(self, uow: UnitOfWork, held: Job, ended: Ended) -> None:
         uow.jobs.save(held.ended(ended.outcome))
+        if held.kind in WAITED_FOR:
+            uow.jobs.wake(scheduler_of(held.stream), self._spending.now())
         if ended.outcome not in _KEPT:
             self._run.tell(uow, ended.code or ended.outcome.value, self._spending.now())
 

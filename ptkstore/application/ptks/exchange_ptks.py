@@ -30,6 +30,7 @@ from ptkstore.application.ptks.team_code import (
     keep_bundle,
     uploaded_bundle,
 )
+from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.canonical_json import canonical_json
@@ -38,6 +39,7 @@ from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
 from ptkstore.domain.ptks.wanted import WantedPtk
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
@@ -301,6 +303,8 @@ def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) 
         for spec in _one_of_each_budget(changed, policy):
             rest = [other for other in changed if other is not spec]
             check_evaluations((*others, *rest, spec), policy)
+        if policy.scheduler is Scheduler.ADAPTIVE:
+            return all(why_it_never_fits(spec, policy) is None for spec in changed)
         return not isinstance(plan_with(changed, others, policy), Infeasible)
     except PtkRejected:
         return False

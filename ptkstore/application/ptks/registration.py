@@ -12,6 +12,8 @@ from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.giving_up import withdraw
 from ptkstore.application.ptks.team_code import check_assurance
+from ptkstore.application.scheduling.newcomers import why_it_never_fits
+from ptkstore.application.scheduling.waiting_ptks import begin_to_wait, wait_no_longer
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import accept_epsilon
@@ -19,6 +21,7 @@ from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, said_of
 from ptkstore.domain.ptks.waiting import Waiting
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -36,6 +39,10 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
     """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
     check_assurance(spec.ptk_id, spec.estimator, policy)
     check_evaluations((*others, spec), policy)
+    if policy.scheduler is Scheduler.ADAPTIVE:
+        if (reason := why_it_never_fits(spec, policy)) is not None:
+            raise PtkRejected(reason)
+        return
     plan = plan_with([spec], others, policy)
     if isinstance(plan, Infeasible):
         raise PtkRejected(why_not(spec, others, policy, plan))
@@ -72,7 +79,6 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
     check_is_free(uow, spec.ptk_id, owner)
     uow.ptks.add(spec)
-    wait_anew(uow, spec, owner)
     _notify_of_obstacle(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
@@ -82,6 +88,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
     if placed:  # it was deregistered: its newest version is served again
         uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
+    wait_anew(uow, spec, owner, clock)
 
 
 def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
@@ -91,15 +98,20 @@ def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None
     """
     before = uow.ptks.get(spec.ptk_id)
     uow.ptks.replace(spec)
-    if _definition(before) != _definition(spec):
-        wait_anew(uow, spec, owner)
     _notify_of_obstacle(uow, spec, owner.policy, clock)
+    if _definition(before) != _definition(spec):
+        wait_anew(uow, spec, owner, clock)
 
 
-def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream) -> None:
-    """Have a PTK that asks for accepted versions wait for one from the next window to close on."""
+def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
+    """Have a PTK that asks for accepted versions wait for one from the next window to close on.
+
+    On an adaptive stream any PTK waits, and its scheduler is woken. That comes last in a transaction, since it locks
+    what ends of trainings lock last.
+    """
     first = uow.streams.progress(owner.name).closed_before
     uow.ptks.wait(spec.ptk_id, None if accept_epsilon(spec.config) is None else Waiting(first))
+    begin_to_wait(uow, spec.ptk_id, owner, clock.now())
 
 
 def _definition(spec: PtkSpec) -> str:
@@ -113,6 +125,7 @@ def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
         withdraw(uow, uow.jobs.lock(job.id))
     uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
     uow.notify_owner(Notice(clock.now(), spec.team, Deregistered.code, ptk_id=spec.ptk_id))
+    wait_no_longer(uow, spec, clock.now())
 
 
 def _notify_of_obstacle(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:

@@ -6,9 +6,10 @@ from ptkstore.application.ptks.registration import wait_anew
 from ptkstore.domain.ptks.waiting import GivenUp
 from ptkstore.errors import Conflict
 from ptkstore.ports.catalog import Begin
+from ptkstore.ports.runtime import Clock
 
 
-def resume_ptk(ptk_id: str, *, begin: Begin) -> int:
+def resume_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> int:
     """Have a PTK wait anew; return the first window that counts for its timeout.
 
     It kept its room in the policy, so nothing else is asked. Looks are counted on. Repeating it changes nothing.
@@ -33,7 +34,7 @@ def resume_ptk(ptk_id: str, *, begin: Begin) -> int:
             )
         if spec.waiting.given_up is None:
             return spec.waiting.since
-        wait_anew(uow, spec, owner)
+        wait_anew(uow, spec, owner, clock)
         spec = uow.ptks.get(ptk_id)
         uow.commit()
     assert spec.waiting is not None

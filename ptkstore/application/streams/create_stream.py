@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from ptkstore.domain.jobs import scheduler
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.differences import policy_differences
 from ptkstore.domain.streams.policies import policy_in, policy_text
 from ptkstore.domain.streams.streams import Policy, Stream, present_origin
@@ -22,7 +24,7 @@ def origin_for(name: str, window: timedelta, *, begin: Read, clock: Clock) -> da
             return present_origin(clock.now(), window)
 
 
-def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:
+def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore, clock: Clock) -> None:
     """Create `stream`; repeating it with equal content changes nothing.
 
     Its policy becomes the first line of its journal, and the key store remembers it: whoever changes it in the catalog
@@ -38,6 +40,8 @@ def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:
         if uow.streams.add(stream):
             text = _text_of(stream.policy, keys.policy(stream.name))
             uow.ledger.add_policy(stream.name, text)
+            if stream.policy.scheduler is Scheduler.ADAPTIVE:
+                uow.jobs.add(scheduler(stream.name, clock.now()))
             # before the commit: no stream is ever in the catalog without it
             _keep(stream, text, keys)
         uow.commit()

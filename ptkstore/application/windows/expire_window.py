@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
-from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
+from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, scheduler_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.runs import has_paid
 from ptkstore.domain.streams.blocks import erased_with
@@ -31,6 +31,7 @@ def expire_window(
         uow.jobs.held(job)
         if uow.windows.get(window).state is not WindowState.EXPIRED:
             _end_runs(uow, window, stream.team, clock)
+            uow.jobs.wake(scheduler_of(stream.name), clock.now())
         elected, refused = uow.versions.draft_ids(windows), uow.jobs.refused_drafts(job.stream)
         uow.commit()
     steps.reached("expiring", job.id)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.arrays import Bools, Ints
-from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, loss_of
+from ptkstore.domain.accounting.accountants import Accountant, Caps, Charge, caps_of, loss_of
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
@@ -107,6 +107,21 @@ class Filters:
             useful |= line.fits(where, _column(line, least), spent=True)
         gone = ~useful & (self._states[where] == _ACTIVE)
         return tuple(self._numbers[where][gone].tolist())
+
+    def left(self, line: str, numbers: Iterable[int]) -> dict[int, Caps]:
+        """Return what a line of each of these blocks has left beside all that is committed, of those that are active.
+
+        A coordinate of which nothing is left, or that has no cap, is below 1.
+        """
+        places = {number: place for place, number in enumerate(self._order)}
+        left = self._lines[line].left if line in self._lines else None
+        found: dict[int, Caps] = {}
+        for number in numbers:
+            place = places.get(number)
+            if left is not None and place is not None and self._states[place] == _ACTIVE:
+                *amounts, delta = left[:, place].tolist()
+                found[number] = Caps(tuple(amounts), delta)
+        return found
 
     def promise(self, request: BudgetRequest) -> None:
         """Add a request to what is committed, on those of its blocks that exist."""

@@ -8,19 +8,8 @@ from enum import StrEnum
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.allowances import Allowances, Holding
+from ptkstore.domain.scheduling.choices import Mode as Mode
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
-
-
-class Mode(StrEnum):
-    """How much of its allowance a PTK takes.
-
-    `conserve` begins with the least and doubles. `aggressive` takes as much as its allowance covers. `guided` begins
-    with a pair of the PTK's own menu, and then doubles; a PTK without a menu begins as under `conserve`.
-    """
-
-    CONSERVE = "conserve"
-    AGGRESSIVE = "aggressive"
-    GUIDED = "guided"
 
 
 class WaitsFor(StrEnum):

@@ -41,12 +41,13 @@ class BlockRoom:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one PTK may use of one block: a row of the table of allowances."""
+    """What one PTK may use of one block, in whole units of the coordinate at which the block is counted."""
 
     ptk_id: str
     block: int
     nano: int
     delta_atto: int
+    coordinate: int = 0
 
 
 def coordinate_of(accountant: Accountant, capacity: Loss, charges: Sequence[Charge]) -> int:
@@ -333,13 +334,18 @@ class Allowances:
         short = (left < self._due(np.arange(left.shape[1]), charge)).any(axis=0)
         return tuple(np.sort(self._facts[0, short]).tolist())
 
+    def coordinates(self) -> dict[int, int]:
+        """Return the coordinate at which each block is counted, by number."""
+        return dict(zip(self._facts[0].tolist(), self._facts[2].tolist(), strict=True))
+
     def shares(self) -> Iterator[Share]:
         """Return the table of allowances: a row for each PTK and block with a share, by PTK and number."""
         numbers = self._facts[0]
         for row in sorted(range(len(self._ids)), key=self._ids.__getitem__):
             for place in sorted(np.flatnonzero(self._shares[row].any(axis=0)), key=numbers.__getitem__):
                 nano, atto = self._shares[row, :, place].tolist()
-                yield Share(self._ids[row], int(numbers[place]), nano, atto)
+                coordinate = int(self._facts[2, place])
+                yield Share(self._ids[row], int(numbers[place]), nano, atto, coordinate)
 
     def _row(self, ptk_id: str) -> int:
         try:

@@ -15,6 +15,7 @@ from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, checked_epsilon
 from ptkstore.domain.accounting.sharing import ONE_BUDGET, Sharing, check_sharing
 from ptkstore.domain.fields import Column, Flag, Moment, OneOf, Share, Span, WholeNumber, declared_fields
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.errors import InvalidRequest
 
 RESERVED_PREFIX = "ptk_"
@@ -216,6 +217,19 @@ class Policy:
     closing: Annotated[Closing, OneOf("Who closes windows: clock or operator.", members=Closing)] = (
         Closing.CLOCK
     )
+    scheduler: Annotated[
+        Scheduler,
+        OneOf("Who is trained when: allocate or adaptive.", members=Scheduler, later=True),
+    ] = Scheduler.ALLOCATE
+    scheduler_mode: Annotated[
+        Mode,
+        OneOf(
+            "How PTKs begin under adaptive: conserve, aggressive or guided.",
+            members=Mode,
+            reported=None,
+            later=True,
+        ),
+    ] = Mode.GUIDED
     unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
@@ -254,6 +268,7 @@ class Policy:
             raise InvalidRequest("profile and test shares must leave rows to train on")
         self._check_unit()
         self._check_attribute()
+        self._check_scheduler()
         if (2 + self.train_partitions) * max(self.user_shards, len(self.attribute_values)) > BLOCKS_MAX:
             raise InvalidRequest(
                 f"parts times shards, or values of the attribute, make {BLOCKS_MAX} blocks at most: take fewer"
@@ -273,6 +288,22 @@ class Policy:
         if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
             raise InvalidRequest(
                 "user shards are blocks of the privacy unit 'user'; other units have windows"
+            )
+
+    def _check_scheduler(self) -> None:
+        if self.scheduler is Scheduler.ALLOCATE:
+            if self.scheduler_mode is not Mode.GUIDED:
+                raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
+            return
+        if self.privacy_unit is PrivacyUnit.USER:
+            raise InvalidRequest(
+                "the scheduler 'adaptive' does not go with the privacy unit 'user': a training over several windows "
+                "would read more rows of a user than its noise hides. Take 'user-in-window', or 'allocate'"
+            )
+        if self.train_partitions != 1:
+            raise InvalidRequest(
+                "the scheduler 'adaptive' reads all rows of a window for each PTK: take one train partition, or "
+                "'allocate'"
             )
 
     def _check_attribute(self) -> None:

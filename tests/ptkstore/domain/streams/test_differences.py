@@ -12,6 +12,7 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
+from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.streams import (
     Assurance,
@@ -63,6 +64,11 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"profile_max_age": 7}, "profile_max_age is 30, not 7"),
     ({"train_partitions": 2}, "train_partitions is 1, not 2"),
     ({"attribute": "hour", "attribute_values": (1, 2)}, "block_by is none, not hour=1,2"),
+    ({"scheduler": Scheduler.ADAPTIVE}, "scheduler is allocate, not adaptive"),
+    (
+        {"scheduler": Scheduler.ADAPTIVE, "scheduler_mode": Mode.CONSERVE},
+        "scheduler is allocate, not adaptive; scheduler_mode is guided, not conserve",
+    ),
     ({"max_cell_bytes": 100}, "max_cell_bytes is 65536, not 100"),
     (
         {"privacy_unit": PrivacyUnit.USER, "unit_column": "hour", "user_shards": 2},

@@ -1,0 +1,1 @@
+"""Schedulers: who waits on a stream, and what its strategy proposes."""

@@ -1,0 +1,172 @@
+"""The strategy `adaptive` on a stream: allowances are read and divided, and waiting PTKs are given their next looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.planning.window_plans import partition_rows
+from ptkstore.application.scheduling.asked_trainings import AskedTraining
+from ptkstore.application.scheduling.waiting_ptks import (
+    WaitingPtk,
+    charges_of,
+    line_of,
+    waiting_anew,
+)
+from ptkstore.domain.jobs import JobKind, paid_run
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.adaptive import Adaptive
+from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Share, coordinate_of
+from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.streams.blocks import BlockSet, train_blocks
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLine:
+    """The waiting PTKs that pay from one line of the budget, and what each of them may use of which block."""
+
+    members: Mapping[str, WaitingPtk]
+    room: Allowances
+    charge_of: ChargeOf
+
+
+def scheduler_of_policy(policy: Policy) -> Adaptive:
+    """Return the strategy of an adaptive stream."""
+    return Adaptive(partition_rows(policy), policy.scheduler_mode)
+
+
+def adaptive_trainings(
+    uow: UnitOfWork, stream: Stream, specs: Iterable[PtkSpec], now: datetime
+) -> tuple[AskedTraining, ...]:
+    """Divide what is free among those who wait, write it down, and return their next looks.
+
+    The caller holds the stream's lock, and reserves in this transaction.
+    """
+    prepared = uow.windows.prepared(stream.name)
+    lines = shared_lines(uow, stream, prepared, waiting_anew(uow, stream, specs, prepared, now))
+    uow.waits.allow(stream.name, [share for line in lines for share in _allowed(line)])
+    strategy = scheduler_of_policy(stream.policy)
+    asked = [
+        _asked(line.members[proposal.ptk_id], proposal, stream.policy, now)
+        for line in lines
+        for proposal in strategy.propose(_ready(line, prepared), line.room, line.charge_of)
+    ]
+    taken = uow.jobs.kinds([one.job.id for one in asked])
+    return tuple(one for one in asked if one.job.id not in taken)
+
+
+def _ready(line: SharedLine, prepared: Sequence[int]) -> list[Waiting]:
+    """Who may be proposed: a PTK whose training failed after it was paid is tried again once there is a new window."""
+    newest = max(prepared, default=-1)
+    return [
+        one.facts
+        for one in line.members.values()
+        if one.given.fruitless_in is None or one.given.fruitless_in < newest
+    ]
+
+
+def shared_lines(
+    uow: CatalogView, stream: Stream, prepared: Sequence[int], waiting: Sequence[WaitingPtk]
+) -> list[SharedLine]:
+    """Return the allowances of each line that somebody waits for, after a division of what is free."""
+    by_line: dict[str, dict[str, WaitingPtk]] = {}
+    for one in waiting:
+        if (line := line_of(one.spec, stream.policy)) is not None:
+            by_line.setdefault(line, {})[one.spec.ptk_id] = one
+    allowed = uow.waits.allowed(stream.name)
+    return [_shared(uow, stream, prepared, line, members, allowed) for line, members in by_line.items()]
+
+
+def _shared(
+    uow: CatalogView,
+    stream: Stream,
+    prepared: Sequence[int],
+    line: str,
+    members: Mapping[str, WaitingPtk],
+    allowed: Sequence[Share],
+) -> SharedLine:
+    charged = charges_of({ptk_id: one.spec for ptk_id, one in members.items()}, stream.policy)
+    mine = [share for share in allowed if share.ptk_id in members]
+    waiting = [one.facts for one in members.values()]
+    blocks = _rooms(uow, stream, prepared, line, members, mine, charged)
+    at = {block.number: block.coordinate for block in blocks}
+    unused = [_less_used(share, members) for share in mine if at.get(share.block) == share.coordinate]
+    room = Allowances.of(blocks, waiting, unused, charged)
+    room.divide()
+    return SharedLine(members, room, charged)
+
+
+def _rooms(
+    uow: CatalogView,
+    stream: Stream,
+    prepared: Sequence[int],
+    line: str,
+    members: Mapping[str, WaitingPtk],
+    allowed: Sequence[Share],
+    charged: ChargeOf,
+) -> list[BlockRoom]:
+    """What the train blocks of prepared windows have left that may be charged yet.
+
+    A block that somebody has an allowance of keeps its coordinate. Others get that of the least losses of all.
+    """
+    policy = stream.policy
+    capacity = policy.sharing.lines(policy.capacity)[line]
+    least = [charged(ptk_id, one.facts.losses[0]) for ptk_id, one in members.items()]
+    usual = coordinate_of(policy.accountant, capacity, least)
+    kept = {share.block: share.coordinate for share in allowed}
+    places = {
+        number: (window, group)
+        for window in prepared
+        for group, number in enumerate(train_blocks(WindowId(stream.name, window), policy, 0))
+    }
+    left = uow.ledger.filters(stream.name).left(line, places)
+    rooms = []
+    for number, caps in left.items():
+        (window, group), coordinate = places[number], kept.get(number, usual)
+        nano, atto = max(0, caps.amounts[coordinate]), max(0, caps.delta_atto)
+        rooms.append(BlockRoom(number, window, coordinate, nano, atto, group=group))
+    return rooms
+
+
+def _less_used(share: Share, members: Mapping[str, WaitingPtk]) -> Share:
+    nano, atto = members[share.ptk_id].given.used(share.block, share.coordinate)
+    return replace(share, nano=max(0, share.nano - nano), delta_atto=max(0, share.delta_atto - atto))
+
+
+def _allowed(line: SharedLine) -> Iterator[Share]:
+    """The table of allowances: what each PTK may use, and what it has used of it."""
+    coordinates = line.room.coordinates()
+    unused = {(share.ptk_id, share.block): share for share in line.room.shares()}
+    for ptk_id, one in sorted(line.members.items()):
+        used = {block for request in one.given.charged for block in request.blocks}
+        mine = {block for name, block in unused if name == ptk_id}
+        for block in sorted(mine | (used & coordinates.keys())):
+            coordinate = coordinates[block]
+            left = unused.get((ptk_id, block), Share(ptk_id, block, 0, 0, coordinate))
+            nano, atto = one.given.used(block, coordinate)
+            yield replace(left, nano=left.nano + nano, delta_atto=left.delta_atto + atto)
+
+
+def _asked(one: WaitingPtk, proposal: Proposal, policy: Policy, now: datetime) -> AskedTraining:
+    """The training of a proposal: on all rows of the train parts of its windows."""
+    spec, facts = one.spec, one.facts
+    windows = [WindowId(spec.stream, index) for index in proposal.windows]
+    guided = facts.last is None and bool(facts.menu) and spec.facts is not None
+    job = replace(
+        paid_run(JobKind.TRAIN, spec.ptk_id, windows[-1], now),
+        oldest_window=proposal.windows[0] if len(windows) > 1 else None,
+        n_rows=proposal.n_rows,
+        facts_of=spec.facts.version if guided and spec.facts is not None else 0,
+    )
+    ranges = (train_blocks(window, policy, 0, groups=facts.groups) for window in windows)
+    line = policy.sharing.line_of(spec.ptk_id)
+    request = BudgetRequest(
+        spec.stream, job.id, spec.ptk_id, BlockSet.of(*ranges), proposal.loss, proposal.charge, line
+    )
+    return AskedTraining(request, event_of(spec.estimator, proposal.loss), job)

@@ -1,0 +1,177 @@
+"""PTKs that wait on an adaptive stream, in the public facts that a scheduler reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ptklib.exceptions import PtklibError
+from ptkstore.application.ledger.charging import charge_of
+from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, with_facts
+from ptkstore.application.scheduling.given_looks import Given, given_since
+from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.jobs import scheduler_of
+from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
+from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.scheduling.model import ChargeOf, Waiting, Way
+from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.streams.blocks import groups_where
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import expired_before
+from ptkstore.errors import InvalidRequest, Refused
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPtk:
+    """A PTK that waits, with what it was given since; `facts` are what a scheduler reads of it."""
+
+    spec: PtkSpec
+    wait: Wait
+    given: Given
+    facts: Waiting
+
+
+def begin_to_wait(uow: UnitOfWork, ptk_id: str, stream: Stream, now: datetime) -> None:
+    """Let a PTK of an adaptive stream wait from now on, and wake the scheduler; of another stream, do nothing."""
+    if stream.policy.scheduler is Scheduler.ADAPTIVE:
+        uow.waits.begin(_wait(uow, ptk_id, stream, now))
+        uow.jobs.wake(scheduler_of(stream.name), now)
+
+
+def wait_no_longer(uow: UnitOfWork, spec: PtkSpec, now: datetime) -> None:
+    """Forget that a PTK waits; what it was allowed goes to the others."""
+    uow.waits.end(spec.ptk_id)
+    uow.jobs.wake(scheduler_of(spec.stream), now)
+
+
+def waiting_anew(
+    uow: UnitOfWork, stream: Stream, specs: Iterable[PtkSpec], prepared: Sequence[int], now: datetime
+) -> tuple[WaitingPtk, ...]:
+    """Let PTKs wait anew whose turn has come, and return all that wait; the caller holds the stream's lock.
+
+    The turn of a PTK has come `every` windows after the one that its version is from. One without a wait begins one.
+    """
+    newest = max(prepared, default=-1)
+    standing = []
+    for spec, wait, given in _standing(uow, stream, specs):
+        due = given.served_in is not None and newest >= given.served_in + spec.every
+        if wait is None or due:
+            wait, given = _wait(uow, spec.ptk_id, stream, now), Given()
+            uow.waits.begin(wait)
+        standing.append((spec, wait, given))
+    return _waiting(uow, stream.policy, standing)
+
+
+def waiting_ptks(uow: CatalogView, stream: Stream) -> tuple[WaitingPtk, ...]:
+    """Return the PTKs that wait, by id."""
+    standing = _standing(uow, stream, uow.ptks.find(stream=stream.name))
+    begun = [(spec, wait, given) for spec, wait, given in standing if wait is not None]
+    return _waiting(uow, stream.policy, begun)
+
+
+def _standing(
+    uow: CatalogView, stream: Stream, specs: Iterable[PtkSpec]
+) -> list[tuple[PtkSpec, Wait | None, Given]]:
+    """PTKs of a stream that were not given up, each with its last wait and what it was given since."""
+    waits = uow.waits.of(stream.name)
+    return [
+        (spec, wait, Given() if wait is None else given_since(uow, wait))
+        for spec in specs
+        if not spec.has_given_up
+        for wait in [waits.get(spec.ptk_id)]
+    ]
+
+
+def _waiting(
+    uow: CatalogView, policy: Policy, standing: Sequence[tuple[PtkSpec, Wait, Given]]
+) -> tuple[WaitingPtk, ...]:
+    """Those that wait still; a PTK whose estimator today's library refuses is left out, so that others go on."""
+    found = []
+    for spec, wait, given in standing:
+        if given.waits:
+            (informed,) = with_facts(uow, [spec], policy)
+            try:
+                facts = as_waiting(informed, policy, wait.since, given)
+            except (PtklibError, InvalidRequest):
+                continue
+            found.append(WaitingPtk(informed, wait, given, facts))
+    return tuple(found)
+
+
+def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | None = None) -> Waiting:
+    """Return what a scheduler reads of a PTK.
+
+    Raises
+    ------
+    InvalidRequest, PtklibError
+        Its menu or its charge cannot be computed.
+    """
+    windows = windows_of(spec)
+    losses = losses_of(spec)
+    charged = charges_of({spec.ptk_id: spec}, policy)
+    charged(spec.ptk_id, losses[0])
+    menu = (Way(loss, charged(spec.ptk_id, loss), n_rows) for loss, n_rows in _menu(spec, policy))
+    return Waiting(
+        spec.ptk_id,
+        (since - _EPOCH) // timedelta(microseconds=1),
+        windows,
+        losses,
+        tuple(menu),
+        None if given is None else given.last,
+        groups=groups_where(policy, spec.config.get("where")),
+    )
+
+
+def windows_of(spec: PtkSpec) -> tuple[int, int]:
+    """Return the least and the most windows that one training of a PTK may read."""
+    return (1, 1)
+
+
+def losses_of(spec: PtkSpec) -> tuple[Loss, Loss]:
+    """Return the least and the largest loss of one training: of a range of epsilons, or the one that is declared."""
+    span = epsilons_of(spec.config)
+    if span is None and spec.profile is not None:
+        span = min(spec.profile.epsilons), max(spec.profile.epsilons)
+    if span is None:
+        return spec.loss, spec.loss
+    low, high = (Loss.charge(epsilon, spec.loss.delta) for epsilon in span)
+    return low, high
+
+
+def charges_of(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
+    """Return what the stream's accountant counts for trainings of these PTKs."""
+
+    def charged(ptk_id: str, loss: Loss) -> Charge:
+        return charge_of(event_of(specs[ptk_id].estimator, loss), policy.accountant, loss)
+
+    return charged
+
+
+def line_of(spec: PtkSpec, policy: Policy) -> str | None:
+    """Return the line that a PTK pays from; None where all of it is reserved for others."""
+    try:
+        line = policy.sharing.line_of(spec.ptk_id)
+    except Refused:  # its team is in no context
+        return None
+    return line if line in policy.sharing.lines(policy.capacity) else None
+
+
+def _menu(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
+    """Pairs of loss and rows that are expected to reach the target; none where nothing is known."""
+    pairs: Iterable[tuple[float, int]] = ()
+    if spec.profile is not None or spec.menu:
+        pairs = [(epsilon, n * policy.max_rows_per_unit) for epsilon, n in spec.menu if n]
+    elif (span := epsilons_of(spec.config)) is not None:
+        pairs = formula_menu(spec, span, ANY_ROWS) or ()
+    return [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in pairs]
+
+
+def _wait(uow: CatalogView, ptk_id: str, stream: Stream, now: datetime) -> Wait:
+    oldest = expired_before(stream.policy, uow.streams.progress(stream.name).reached)
+    return Wait(ptk_id, stream.name, now, uow.ledger.filters(stream.name).sequence, oldest)

@@ -1,0 +1,35 @@
+"""Who waits on adaptive streams, and what each was allowed of which block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ptkstore.domain.scheduling.allowances import Share
+from ptkstore.domain.scheduling.waits import Wait
+
+
+class WaitsView(Protocol):
+    """Waits and allowances, for reading."""
+
+    def of(self, stream: str) -> Mapping[str, Wait]:
+        """Return the last wait of each PTK of a stream, by its id."""
+
+    def allowed(self, stream: str) -> tuple[Share, ...]:
+        """Return what each PTK was allowed of each block since it began to wait, by PTK and block.
+
+        What it has reserved or spent of that since then is not taken off: the journal tells it.
+        """
+
+
+class Waits(WaitsView, Protocol):
+    """Waits and allowances; the caller holds the stream's lock."""
+
+    def begin(self, wait: Wait) -> None:
+        """Let a PTK begin to wait, anew if it waited before: without allowances."""
+
+    def end(self, ptk_id: str) -> None:
+        """Forget the wait of a PTK and its allowances; one without a wait is no fault."""
+
+    def allow(self, stream: str, shares: Iterable[Share]) -> None:
+        """Put these allowances in the place of all of the stream's."""

@@ -1,0 +1,277 @@
+"""Adaptive streams: PTKs wait for windows, are given small looks first, and leave once they have a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ptklib import CountFeaturizer
+from ptkstore.domain.jobs import JobState, Outcome, scheduler_of
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.scheduling.allowances import Share
+from ptkstore.domain.scheduling.choices import Mode, Scheduler
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.ports.row_processes import RunFailed
+from tests.support.world import DAY, ORIGIN, STREAM, World
+
+CHAIN = ("prepare", "allocate", "schedule", "train", "validate", "place", "flip")
+PTK = "taxi.speed"
+RANGE = {"epsilons": [0.1, 0.4]}
+TEST = {"metric": "loss", "epsilon": 0.2}
+GOOD, BAD = 0.9, 1e-9
+"""Targets that a state surely meets, and surely cannot be shown to meet."""
+ROWS = [i / 1_000 for i in range(1_000)]
+
+
+def counted(epsilon: float) -> Mapping[str, Any]:
+    """Counts, whose rows follow from epsilon and the target alone."""
+    hours = {"hour": [*range(24)]}
+    made = CountFeaturizer(
+        features=["hour"], label="long", classes=[False, True], domains=hours, epsilon=epsilon
+    )
+    return made.to_spec()
+
+
+def adaptive(world: World, **policy: Any) -> World:
+    defaults = {"retention_windows": 4, "scheduler_mode": Mode.CONSERVE, "rows_per_window": 1_000}
+    world.stream(scheduler=Scheduler.ADAPTIVE, **{**defaults, **policy})
+    return world
+
+
+@pytest.fixture
+def stream(in_files: World) -> World:
+    return adaptive(in_files)
+
+
+def day(world: World, number: int, *, rows: bool = True) -> None:
+    """One more window, from rows to versions."""
+    world.clock.pass_(hours=1)
+    if rows:
+        world.ingest([number + one for one in ROWS])
+    world.close(number + 1)
+    world.work(*CHAIN)
+
+
+def looks(world: World, ptk_id: str = PTK) -> list[tuple[str, int]]:
+    """What was reserved for trainings of a PTK, in order: key and nano-epsilon."""
+    with world.service.read() as uow:
+        entries = uow.ledger.journal(STREAM)
+    return [
+        (one.key, one.loss.epsilon_nano)
+        for one in entries
+        if one.kind is EntryKind.RESERVE and one.key.startswith(f"train/{ptk_id}/")
+    ]
+
+
+def allowed(world: World, ptk_id: str = PTK) -> dict[int, int]:
+    """The nano-epsilon that a PTK was allowed of each block."""
+    with world.service.read() as uow:
+        return {one.block: one.nano for one in uow.waits.allowed(STREAM) if one.ptk_id == ptk_id}
+
+
+def numbers(world: World, ptk_id: str = PTK) -> list[int]:
+    return [one.number for one in world.service.versions(ptk_id)]
+
+
+def test_a_ptk_waits_for_a_window_and_leaves_with_a_version(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    assert looks(stream) == []
+    day(stream, 0)
+    assert looks(stream) == [(f"train/{PTK}/0", 100_000_000)]
+    assert (numbers(stream), stream.views.shown) == ([1], {PTK: 1})
+    assert allowed(stream) == {}  # it waits no longer
+    assert stream.job(scheduler_of(STREAM)).state is JobState.IDLE
+    assert stream.service.verify_ledger(STREAM).faults == ()
+
+
+def test_it_waits_anew_so_many_windows_after_its_version(stream: World) -> None:
+    stream.register(epsilon=0.1, train_frequency="2d")
+    for number in range(4):
+        day(stream, number)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/2"]
+
+
+def test_a_retry_doubles_the_loss_until_the_ptk_is_accepted(stream: World) -> None:
+    stream.register(config={**RANGE, "accept": TEST}, target=BAD)
+    day(stream, 0)
+    day(stream, 1)
+    assert looks(stream) == [(f"train/{PTK}/0", 100_000_000), (f"train/{PTK}/1", 200_000_000)]
+    assert (numbers(stream), stream.views.shown) == ([], {})
+
+
+def test_a_guided_ptk_begins_with_a_pair_of_its_own_menu(in_files: World) -> None:
+    """The least epsilon of its grid with which one window of 1,600 train rows is expected to be enough."""
+    stream = adaptive(in_files, scheduler_mode=Mode.GUIDED, rows_per_window=2_000)
+    stream.register(estimator=counted(0.1), config=RANGE)
+    day(stream, 0)
+    assert looks(stream) == [(f"train/{PTK}/0", 332_495_159)]
+    assert numbers(stream) == [1]
+
+
+def test_a_ptk_that_was_registered_late_reads_a_window_that_is_kept(stream: World) -> None:
+    day(stream, 0)
+    stream.register(epsilon=0.1)
+    stream.work(*CHAIN)
+    assert (looks(stream), numbers(stream)) == ([(f"train/{PTK}/0", 100_000_000)], [1])
+
+
+def test_a_new_block_is_divided_evenly_among_those_who_wait(stream: World) -> None:
+    stream.register("speed", epsilon=0.1)
+    stream.register("other", epsilon=0.3, target=0.1)
+    stream.ingest(ROWS)
+    stream.close(1)
+    stream.work("prepare", "allocate")
+    assert (allowed(stream), allowed(stream, "taxi.other")) == ({2: 500_000_000}, {2: 500_000_000})
+    assert len(looks(stream)) == len(looks(stream, "taxi.other")) == 1
+
+
+def test_what_an_accepted_ptk_leaves_goes_to_the_others(stream: World) -> None:
+    stream.register("speed", epsilon=0.1)
+    stream.register("other", epsilon=0.1, config={"accept": TEST}, target=BAD)
+    day(stream, 0)
+    assert allowed(stream, "taxi.other") == {2: 900_000_000}
+
+
+def test_a_withdrawn_ptk_gives_its_allowances_to_the_others(stream: World) -> None:
+    stream.register("speed", epsilon=0.1)
+    stream.register("other", epsilon=0.1)
+    stream.ingest(ROWS)
+    stream.close(1)
+    stream.work("prepare", "allocate")
+    stream.service.deregister_ptk("taxi.other")
+    stream.work("schedule")
+    assert allowed(stream) == {2: 1_000_000_000}
+    assert allowed(stream, "taxi.other") == {}
+    assert stream.train_block(0) == (100_000_000, 0)
+
+
+def test_who_does_not_fit_beside_the_others_waits_and_is_not_refused(stream: World) -> None:
+    """Three PTKs of .4 each do not fit one block of 1; under `allocate` the third would be refused."""
+    for name in ("a", "b", "c"):
+        stream.register(name, epsilon=0.4)
+    day(stream, 0)
+    served = [name for name in ("a", "b", "c") if numbers(stream, f"taxi.{name}")]
+    assert served == ["a", "b"]
+    assert stream.notices() == []
+    day(stream, 1)
+    assert numbers(stream, "taxi.c") == [1]
+
+
+def test_a_window_that_expires_before_the_spend_gives_the_reservation_back(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    stream.ingest(ROWS)
+    stream.close(1)
+    stream.work("prepare", "allocate")
+    stream.service.close_windows(STREAM, ORIGIN + 6 * DAY, expire_unfinished=True)
+    stream.work("expire")
+    assert stream.job(f"train/{PTK}/0").outcome is Outcome.EXPIRED
+    stream.work(*CHAIN)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/5"]
+    assert numbers(stream) == [1]
+
+
+def test_a_training_that_fails_is_tried_again_on_a_new_window_alone(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    stream.trainer.failing = RunFailed("out-of-memory")
+    day(stream, 0)
+    stream.work(*CHAIN)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0"]
+    day(stream, 1)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/1"]
+    assert numbers(stream) == [1]
+
+
+def test_a_ptk_that_asks_for_something_else_waits_anew(stream: World) -> None:
+    stream.register(config={**RANGE, "accept": TEST}, target=BAD)
+    day(stream, 0)
+    stream.service.update_ptk(PTK, target=GOOD)
+    day(stream, 1)
+    assert looks(stream)[-1] == (f"train/{PTK}/1", 100_000_000)  # the least again
+    assert numbers(stream) == [1]
+
+
+def test_a_changed_description_is_no_reason_to_begin_anew(stream: World) -> None:
+    stream.register(config={**RANGE, "accept": TEST}, target=BAD)
+    day(stream, 0)
+    stream.service.update_ptk(PTK, description="mean speed by hour")
+    day(stream, 1)
+    assert looks(stream)[-1] == (f"train/{PTK}/1", 200_000_000)
+
+
+def die() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", ["claimed", "reserved"])
+def test_a_worker_that_dies_while_it_schedules_leaves_one_reservation_and_one_training(
+    stream: World, step: str
+) -> None:
+    stream.register(epsilon=0.1)
+    stream.ingest(ROWS)
+    stream.close(1)
+    stream.work("prepare")
+    stream.steps.at[step] = die
+    with pytest.raises(KeyboardInterrupt):
+        stream.work("allocate")
+    stream.clock.pass_(minutes=2)
+    stream.work(*CHAIN)
+    assert (looks(stream), numbers(stream)) == ([(f"train/{PTK}/0", 100_000_000)], [1])
+    assert stream.train_block(0) == (0, 100_000_000)
+
+
+def test_the_filter_decides_and_a_denied_look_waits(stream: World) -> None:
+    """A table of allowances that somebody forged lets nobody lose more than a block may."""
+    stream.register(epsilon=0.9)
+    day(stream, 0)
+    with stream.service.begin() as uow:
+        uow.waits.allow(STREAM, [Share("taxi.greedy", 2, 10**12, 0)])
+        uow.commit()
+    stream.register("greedy", epsilon=0.9)
+    stream.work(*CHAIN)
+    assert looks(stream, "taxi.greedy") == []
+    assert stream.notices() == []
+    day(stream, 1)
+    assert numbers(stream, "taxi.greedy") == [1]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"epsilon": 2.0}, "does not fit an empty block"),
+        ({"config": {"pinned": {"rows": 10}}}, "pinned"),
+        ({"estimator": counted(0.1), "config": RANGE, "target": 1e-4}, "is expected to|are expected to"),
+    ],
+)
+def test_what_no_number_of_kept_windows_could_serve_is_refused(
+    stream: World, more: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(PtkRejected, match=reason):
+        stream.register(**more)
+    with stream.service.read() as uow:
+        assert (uow.ptks.find(stream=STREAM), uow.waits.of(STREAM)) == ((), {})
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ({"privacy_unit": PrivacyUnit.USER, "unit_column": "hour"}, "privacy unit 'user'"),
+        ({"train_partitions": 2}, "one train partition"),
+        ({"scheduler": Scheduler.ALLOCATE, "scheduler_mode": Mode.CONSERVE}, "scheduler_mode"),
+    ],
+)
+def test_a_policy_that_does_not_go_with_its_scheduler_is_refused(
+    in_files: World, policy: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=reason):
+        in_files.stream(**{"scheduler": Scheduler.ADAPTIVE, **policy})
+
+
+def test_streams_of_before_have_the_scheduler_that_they_had() -> None:
+    fields = Policy.__dataclass_fields__
+    assert (fields["scheduler"].default, fields["scheduler_mode"].default) == (
+        Scheduler.ALLOCATE,
+        Mode.GUIDED,
+    )
