@@ -300,11 +300,13 @@ def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
 def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) -> bool:
     """Whether all of them have room at once."""
     try:
+        if policy.scheduler is Scheduler.ADAPTIVE:
+            for spec in changed:
+                check_evaluations((spec,), policy)
+            return all(why_it_never_fits(spec, policy) is None for spec in changed)
         for spec in _one_of_each_budget(changed, policy):
             rest = [other for other in changed if other is not spec]
             check_evaluations((*others, *rest, spec), policy)
-        if policy.scheduler is Scheduler.ADAPTIVE:
-            return all(why_it_never_fits(spec, policy) is None for spec in changed)
         return not isinstance(plan_with(changed, others, policy), Infeasible)
     except PtkRejected:
         return False

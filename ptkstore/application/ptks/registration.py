@@ -38,11 +38,12 @@ def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
 def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
     """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
     check_assurance(spec.ptk_id, spec.estimator, policy)
-    check_evaluations((*others, spec), policy)
     if policy.scheduler is Scheduler.ADAPTIVE:
+        check_evaluations((spec,), policy)
         if (reason := why_it_never_fits(spec, policy)) is not None:
             raise PtkRejected(reason)
         return
+    check_evaluations((*others, spec), policy)
     plan = plan_with([spec], others, policy)
     if isinstance(plan, Infeasible):
         raise PtkRejected(why_not(spec, others, policy, plan))

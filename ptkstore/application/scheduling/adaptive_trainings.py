@@ -9,6 +9,7 @@ from datetime import datetime
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.asked_trainings import AskedTraining
+from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import (
     WaitingPtk,
     charges_of,
@@ -52,13 +53,15 @@ def adaptive_trainings(
     lines = shared_lines(uow, stream, prepared, waiting_anew(uow, stream, specs, prepared, now))
     uow.waits.allow(stream.name, [share for line in lines for share in _allowed(line)])
     strategy = scheduler_of_policy(stream.policy)
-    asked = [
-        _asked(line.members[proposal.ptk_id], proposal, stream.policy, now)
+    tests = RoomsForTests(uow, stream)
+    for one in (one for line in lines for one in line.members.values()):
+        tests.expect(one)
+    return tuple(
+        _asked(uow, line.members[proposal.ptk_id], proposal, stream.policy, now)
         for line in lines
         for proposal in strategy.propose(_ready(line, prepared), line.room, line.charge_of)
-    ]
-    taken = uow.jobs.kinds([one.job.id for one in asked])
-    return tuple(one for one in asked if one.job.id not in taken)
+        if tests.take(line.members[proposal.ptk_id], proposal.windows[-1])
+    )
 
 
 def _ready(line: SharedLine, prepared: Sequence[int]) -> list[Waiting]:
@@ -153,14 +156,18 @@ def _allowed(line: SharedLine) -> Iterator[Share]:
             yield replace(left, nano=left.nano + nano, delta_atto=left.delta_atto + atto)
 
 
-def _asked(one: WaitingPtk, proposal: Proposal, policy: Policy, now: datetime) -> AskedTraining:
+def _asked(
+    uow: CatalogView, one: WaitingPtk, proposal: Proposal, policy: Policy, now: datetime
+) -> AskedTraining:
     """The training of a proposal: on all rows of the train parts of its windows."""
     spec, facts = one.spec, one.facts
     windows = [WindowId(spec.stream, index) for index in proposal.windows]
     guided = facts.last is None and bool(facts.menu) and spec.facts is not None
+    newest, oldest = windows[-1], proposal.windows[0]
+    before = uow.jobs.trainings(spec.ptk_id, start=newest.index)
+    look = 1 + max((job.look for job in before if job.window == newest), default=0)
     job = replace(
-        paid_run(JobKind.TRAIN, spec.ptk_id, windows[-1], now),
-        oldest_window=proposal.windows[0] if len(windows) > 1 else None,
+        paid_run(JobKind.TRAIN, spec.ptk_id, newest, now, oldest=oldest, look=look),
         n_rows=proposal.n_rows,
         facts_of=spec.facts.version if guided and spec.facts is not None else 0,
     )

@@ -31,6 +31,8 @@ class Given:
         The newest window of the training that made a version.
     fruitless_in : int or None
         The newest window of a training that was paid for and ended without a verdict.
+    untested_in : int or None
+        The newest window of a look that is under way and has not reserved for its test yet.
     charged : tuple of BudgetRequest
         What is reserved or spent for its looks.
     """
@@ -39,6 +41,7 @@ class Given:
     verdicts: tuple[Validation, ...] = ()
     served_in: int | None = None
     fruitless_in: int | None = None
+    untested_in: int | None = None
     charged: tuple[BudgetRequest, ...] = ()
 
     @property
@@ -73,8 +76,13 @@ def given_since(uow: CatalogView, wait: Wait) -> Given:
             last = Look(number, len(entry.blocks.ranges), entry.loss, under_way=verdict is None)
         else:
             fruitless_in = newest
+    untested_in = None
+    if reserved and last is not None and last.under_way:
+        validation = _validation_of(reserved[-1].key)
+        if not uow.ledger.history(validation):
+            untested_in = trainings[reserved[-1].key].window.index
     requests = tuple(one.request for one in reserved)
-    return Given(last, tuple(answered), served_in, fruitless_in, requests)
+    return Given(last, tuple(answered), served_in, fruitless_in, untested_in, requests)
 
 
 def _reserved(uow: CatalogView, keys: Sequence[str], wait: Wait) -> list[Entry]:

@@ -112,7 +112,6 @@ def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | No
     InvalidRequest, PtklibError
         Its menu or its charge cannot be computed.
     """
-    windows = windows_of(spec)
     losses = losses_of(spec)
     charged = charges_of({spec.ptk_id: spec}, policy)
     charged(spec.ptk_id, losses[0])
@@ -120,17 +119,12 @@ def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | No
     return Waiting(
         spec.ptk_id,
         (since - _EPOCH) // timedelta(microseconds=1),
-        windows,
+        spec.windows,
         losses,
         tuple(menu),
         None if given is None else given.last,
         groups=groups_where(policy, spec.config.get("where")),
     )
-
-
-def windows_of(spec: PtkSpec) -> tuple[int, int]:
-    """Return the least and the most windows that one training of a PTK may read."""
-    return (1, 1)
 
 
 def losses_of(spec: PtkSpec) -> tuple[Loss, Loss]:

@@ -97,9 +97,46 @@ def test_it_waits_anew_so_many_windows_after_its_version(stream: World) -> None:
 def test_a_retry_doubles_the_loss_until_the_ptk_is_accepted(stream: World) -> None:
     stream.register(config={**RANGE, "accept": TEST}, target=BAD)
     day(stream, 0)
-    day(stream, 1)
-    assert looks(stream) == [(f"train/{PTK}/0", 100_000_000), (f"train/{PTK}/1", 200_000_000)]
+    assert looks(stream) == [
+        (f"train/{PTK}/0", 100_000_000),
+        (f"train/{PTK}/0/2", 200_000_000),
+        (f"train/{PTK}/0/3", 400_000_000),
+    ]
     assert (numbers(stream), stream.views.shown) == ([], {})
+    day(stream, 1)
+    assert len(looks(stream)) == 3  # it had the most that it may have
+
+
+def test_no_row_opens_for_a_state_that_no_test_block_could_test(stream: World) -> None:
+    stream.register(config={**RANGE, "accept": {**TEST, "epsilon": 0.6}}, target=BAD)
+    day(stream, 0)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0"]
+    day(stream, 1)
+    assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/1"]
+
+
+def test_two_ptks_whose_tests_do_not_fit_one_test_block_take_turns(stream: World) -> None:
+    for name in ("a", "b"):
+        stream.register(name, epsilon=0.2, config={"accept": {**TEST, "epsilon": 0.6}}, target=GOOD)
+    day(stream, 0)
+    assert [numbers(stream, f"taxi.{name}") for name in ("a", "b")] == [[1], []]
+    assert "budget-denied" not in [code for _, code in stream.notices()]
+    day(stream, 1)
+    assert numbers(stream, "taxi.b") == [1]
+
+
+def test_a_look_may_read_several_windows_with_one_draw_of_noise(stream: World) -> None:
+    stream.register(epsilon=0.4, windows=(1, 4), config={"accept": {**TEST, "epsilon": 0.4}}, target=BAD)
+    for number in range(3):
+        day(stream, number)
+    with stream.service.read() as uow:
+        blocks = [
+            one.blocks.edges
+            for one in uow.ledger.journal(STREAM)
+            if one.kind is EntryKind.RESERVE and one.key.startswith("train/")
+        ]
+    assert blocks[:2] == [(2, 3), (2, 3, 130, 131)]
+    assert stream.service.verify_ledger(STREAM).faults == ()
 
 
 def test_a_guided_ptk_begins_with_a_pair_of_its_own_menu(in_files: World) -> None:
@@ -188,8 +225,8 @@ def test_a_ptk_that_asks_for_something_else_waits_anew(stream: World) -> None:
     stream.register(config={**RANGE, "accept": TEST}, target=BAD)
     day(stream, 0)
     stream.service.update_ptk(PTK, target=GOOD)
-    day(stream, 1)
-    assert looks(stream)[-1] == (f"train/{PTK}/1", 100_000_000)  # the least again
+    stream.work(*CHAIN)
+    assert looks(stream)[-1] == (f"train/{PTK}/0/4", 100_000_000)  # the least again
     assert numbers(stream) == [1]
 
 
@@ -198,7 +235,7 @@ def test_a_changed_description_is_no_reason_to_begin_anew(stream: World) -> None
     day(stream, 0)
     stream.service.update_ptk(PTK, description="mean speed by hour")
     day(stream, 1)
-    assert looks(stream)[-1] == (f"train/{PTK}/1", 200_000_000)
+    assert len(looks(stream)) == 3
 
 
 def die() -> None:
