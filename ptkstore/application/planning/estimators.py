@@ -13,6 +13,7 @@ from ptklib.state import ReleasedState
 from ptkstore.application.ingest.event_tables import empty_table
 from ptkstore.application.planning.evaluation_plans import check_evaluation
 from ptkstore.application.planning.profile_plans import ask_of
+from ptkstore.application.planning.several_windows import check_windows
 from ptkstore.application.versions.computed_columns import check_computed
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.journal import Entry
@@ -52,10 +53,12 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     for field in PTK_FIELDS:
         check_texts(f"PTK {ptk_id}, {field.name}", said[field.name])
     estimator, config, target = said["estimator"], said["config"], float(said["target"])
+    windows = tuple(said["windows"])
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
         _check_unit(ptk_id, stream, policy, trainer)
+        check_windows(ptk_id, windows, estimator, trainer, policy)
         columns = trainer.input_columns()
         tables = trainer.table_schemas()
     except PtklibError as error:
@@ -106,7 +109,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
             span=epsilons_of(config),
             policy=policy,
         ),
-        **{**said, "target": target, "config": config, "windows": tuple(said["windows"])},
+        **{**said, "target": target, "config": config, "windows": windows},
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from ptkstore import connect
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.domain.identity import Role
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Repository, Store
 from tests.support.api_server import Api
@@ -21,7 +22,7 @@ PTK = "taxi.speed"
 
 @pytest.fixture
 def api(api: Api) -> Api:
-    api.world.stream(retention_windows=8)
+    api.world.stream(retention_windows=8, scheduler=Scheduler.ADAPTIVE)
     return api
 
 
