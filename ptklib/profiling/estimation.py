@@ -12,7 +12,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.estimates import UNITS, LossEstimate
 from ptklib.profiling.evaluation import RowValidation
-from ptklib.profiling.risks import RowRisk, risk_of
+from ptklib.profiling.risks import RowRisk, WrongAnswers, risk_of
 from ptklib.profiling.samples import ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.spec import estimator_from_spec
@@ -30,6 +30,8 @@ class LossEstimator:
         The estimator of the state, or its spec; of a family with a loss of single rows (`risk_of`).
     epsilon : float
         Budget of one `run`.
+    metric : {"loss", "accuracy"}
+        With "accuracy" the loss of a row is the share of its answers that are wrong; the family predicts classes.
 
     Notes
     -----
@@ -46,6 +48,7 @@ class LossEstimator:
 
     ptk: Any
     epsilon: Any
+    metric: str = "loss"
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `run`, before any data are read.
@@ -53,7 +56,8 @@ class LossEstimator:
         Raises
         ------
         InvalidParameterError
-            When the family has no loss of single rows, or epsilon cannot be used.
+            When the family has no loss of single rows, predicts no class where the metric is an accuracy, or epsilon
+            cannot be used.
         """
         self._risk()
         return mass_plan(self.epsilon).loss
@@ -65,11 +69,13 @@ class LossEstimator:
         return draw_mass(plan, losses)
 
     def _risk(self) -> RowRisk:
-        if isinstance(self.ptk, DPEstimator):
-            return risk_of(self.ptk)
-        if not isinstance(self.ptk, Mapping):
+        if not isinstance(self.ptk, DPEstimator | Mapping):
             raise InvalidParameterError("an estimate is of an estimator or its spec")
-        return risk_of(estimator_from_spec(self.ptk))
+        if self.metric not in ("loss", "accuracy"):
+            raise InvalidParameterError("an estimate is of a loss or an accuracy")
+        estimator = self.ptk if isinstance(self.ptk, DPEstimator) else estimator_from_spec(self.ptk)
+        risk = risk_of(estimator)
+        return risk if self.metric == "loss" else WrongAnswers(risk)
 
 
 def mass_plan(epsilon: object) -> ReleasePlan:

@@ -17,6 +17,7 @@ _EXPORTS = {
     "joined": "verdicts",
     "look_failure": "looks",
     "lower_bound": "bounds",
+    "next_failure": "looks",
     "upper_bound": "bounds",
     "validation_loss": "minimum",
 }

@@ -115,6 +115,7 @@ class ErrorValidator:
         return self._verdict(min(sum(misses) / 2, 1.0), look)
 
     def _verdict(self, bound: float, look: int) -> Verdict:
+        failure = look_failure(self.confidence, look)
         target = float(self.target)
         return Verdict(
             Decision.ACCEPT if bound <= target else Decision.RETRY,
@@ -124,6 +125,7 @@ class ErrorValidator:
             None,
             float(self.confidence),
             check_look(look),
+            failure,
         )
 
 

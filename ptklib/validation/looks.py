@@ -4,6 +4,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.scalars import finite_number, whole_number
 
 LOOKS_MOST = 10**6
+DEFAULT_CONFIDENCE = 0.95
 
 
 def check_confidence(value: object) -> float:
@@ -36,3 +37,31 @@ def look_failure(confidence: object, look: object) -> float:
     """
     number = check_look(look)
     return (1 - check_confidence(confidence)) / (number * (number + 1))
+
+
+def next_failure(confidence: object, look: object, spent: float | None) -> float:
+    """Return the probability with which a look may be wrong, after earlier ones that used `spent` together.
+
+    Parameters
+    ----------
+    spent : float or None
+        What the looks before this one may be wrong with, added up; None if all had this confidence.
+
+    Raises
+    ------
+    InvalidParameterError
+        When nothing is left: earlier looks had less confidence, and this one asks for more than they leave.
+
+    Notes
+    -----
+    Look i gets ``(eta - spent) / (i + 1)``. Where all looks have one confidence this is `look_failure`, because looks 1
+    to i - 1 use ``eta (1 - 1 / i)``. Whatever the confidence was before, all looks together stay below the present eta.
+    """
+    if spent is None:
+        return look_failure(confidence, look)
+    left = 1 - check_confidence(confidence) - spent
+    if left <= 0:
+        raise InvalidParameterError(
+            f"earlier looks may be wrong with probability {spent:.4g}, which leaves nothing at this confidence"
+        )
+    return left / (check_look(look) + 1)

@@ -7,7 +7,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.estimates import LossEstimate
 from ptklib.scalars import finite_number
 from ptklib.validation.bounds import NoisySums, upper_bound_of
-from ptklib.validation.looks import check_confidence, check_look, look_failure
+from ptklib.validation.looks import check_confidence, check_look, next_failure
 from ptklib.validation.verdicts import Decision, Metric, Verdict
 
 
@@ -53,7 +53,7 @@ class LossValidator:
         if not 0 < target < bound:
             raise InvalidParameterError(f"target must lie between 0 and {bound:g}, the largest loss")
 
-    def verdict(self, sums: LossEstimate, look: int = 1) -> Verdict:
+    def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return ACCEPT or RETRY for the model whose losses were added.
 
         Parameters
@@ -62,8 +62,11 @@ class LossValidator:
             Released: what `LossEstimator` or `LossSums` returned.
         look : int
             How many looks at this target there were, with this one.
+        spent : float, optional
+            What the looks before this one may be wrong with together: the sum of their `failure`. None if all had
+            this confidence.
         """
-        failure, noisy = look_failure(self.confidence, look), NoisySums.of(sums)
+        failure, noisy = next_failure(self.confidence, look, spent), NoisySums.of(sums)
         widest, target = float(self.loss_bound), float(self.target)
         bound = upper_bound_of(noisy, failure) * widest
         return Verdict(
@@ -74,6 +77,7 @@ class LossValidator:
             None if sums.loss is None else sums.loss * widest,
             float(self.confidence),
             check_look(look),
+            failure,
         )
 
 
@@ -103,9 +107,9 @@ class AccuracyValidator:
         if not 0 < finite_number(self.target, "target", InvalidParameterError) < 1:
             raise InvalidParameterError("the target of an accuracy must lie in (0, 1)")
 
-    def verdict(self, sums: LossEstimate, look: int = 1) -> Verdict:
+    def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return ACCEPT or RETRY for the model whose wrong answers were added; as for `LossValidator`."""
-        failure = look_failure(self.confidence, look)
+        failure = next_failure(self.confidence, look, spent)
         bound = 1 - upper_bound_of(NoisySums.of(sums), failure)
         return Verdict(
             Decision.ACCEPT if bound >= float(self.target) else Decision.RETRY,
@@ -115,4 +119,5 @@ class AccuracyValidator:
             None if sums.loss is None else 1 - sums.loss,
             float(self.confidence),
             check_look(look),
+            failure,
         )

@@ -18,7 +18,7 @@ from ptklib.profiling.samples import ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.spec import estimator_from_spec
 from ptklib.validation.bounds import NoisySums, upper_bound_of
-from ptklib.validation.looks import check_confidence, check_look, look_failure
+from ptklib.validation.looks import check_confidence, check_look, next_failure
 from ptklib.validation.loss import LossValidator
 from ptklib.validation.verdicts import Decision, Metric, Verdict
 
@@ -134,7 +134,7 @@ class MinimumValidator:
             )
         LossValidator(self.target, confidence=self.confidence, loss_bound=self.loss_bound)
 
-    def verdict(self, sums: LossEstimate, look: int = 1) -> Verdict:
+    def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return REJECT or RETRY for the class whose least losses were added.
 
         Parameters
@@ -143,8 +143,10 @@ class MinimumValidator:
             Released: what `MinimumSums` returned.
         look : int
             How many looks at this target there were, with this one.
+        spent : float, optional
+            As for `LossValidator`.
         """
-        failure = look_failure(self.confidence, look)
+        failure = next_failure(self.confidence, look, spent)
         noisy = NoisySums.of(sums, MINIMUM_SENSITIVITY)
         widest = float(self.loss_bound)
         bound = (1 - upper_bound_of(noisy.swapped(), failure)) * widest
@@ -156,6 +158,7 @@ class MinimumValidator:
             None if sums.loss is None else sums.loss * widest,
             check_confidence(self.confidence),
             check_look(look),
+            failure,
         )
 
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import check_epsilon
-from ptklib.profiling.risks import risk_of
-from ptklib.validation.looks import check_confidence
+from ptklib.profiling.risks import WrongAnswers, risk_of
+from ptklib.validation.looks import DEFAULT_CONFIDENCE, check_confidence
 from ptklib.validation.loss import AccuracyValidator, LossValidator
 from ptklib.validation.verdicts import Metric
 
@@ -48,7 +48,7 @@ class AcceptTerms:
         metric = known.get(given["metric"]) if isinstance(given["metric"], str) else None
         if metric is None:
             raise InvalidParameterError(f"the metric of accept is one of {', '.join(known)}")
-        confidence = check_confidence(given.get("confidence", 0.95))
+        confidence = check_confidence(given.get("confidence", DEFAULT_CONFIDENCE))
         return cls(metric, confidence, check_epsilon(given["epsilon"]))
 
     def to_json(self) -> dict[str, Any]:
@@ -70,16 +70,24 @@ class AcceptTerms:
         raise InvalidParameterError("an error is validated by ErrorValidator, from the sums of its statistic")
 
     def check_family(self, estimator: Any) -> None:
-        """Refuse an estimator whose loss of single rows the metric needs and which has none.
+        """Refuse an estimator without what the metric measures: a loss of single rows, or a predicted class.
 
         Raises
         ------
         InvalidParameterError
             With the reason.
         """
-        if self.metric is not Metric.LOSS:
+        if self.metric is Metric.ERROR:
             raise InvalidParameterError(
                 f"the sums that evaluations of {type(estimator).__name__} release are of its loss: "
                 "use the metric 'loss'"
             )
-        risk_of(estimator)
+        risk = risk_of(estimator)
+        if self.metric is Metric.ACCURACY:
+            try:
+                WrongAnswers(risk)
+            except InvalidParameterError:
+                raise InvalidParameterError(
+                    f"{type(estimator).__name__} predicts no class of a row here, so it has no accuracy: "
+                    "use the metric 'loss'"
+                ) from None

@@ -48,9 +48,12 @@ class Verdict:
     estimate : float or None
         Estimate of the metric from the same numbers; None when noise hides it.
     confidence : float
-        Of all looks together. This look is wrong with probability ``look_failure(confidence, look)`` at most.
+        Of all looks together.
     look : int
         Number of the look at this target, from 1.
+    failure : float or None
+        Probability with which this look may be wrong; None in verdicts of before, where it is
+        ``look_failure(confidence, look)``.
     """
 
     decision: Decision
@@ -60,22 +63,24 @@ class Verdict:
     estimate: float | None
     confidence: float
     look: int
+    failure: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decision", Decision(self.decision))
         object.__setattr__(self, "metric", Metric(self.metric))
-        for name in ("target", "bound", "estimate"):
+        for name in ("target", "bound", "estimate", "failure"):
             value = getattr(self, name)
-            if value is not None or name != "estimate":
+            if value is not None or name not in ("estimate", "failure"):
                 object.__setattr__(self, name, finite_number(value, name, InvalidParameterError))
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
         object.__setattr__(self, "look", check_look(self.look))
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain JSON values."""
-        return {
+        plain = {
             name: str(value) if isinstance(value, StrEnum) else value for name, value in asdict(self).items()
         }
+        return {name: value for name, value in plain.items() if name != "failure" or value is not None}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -86,7 +91,8 @@ class Verdict:
         CorruptStateError
             For anything else.
         """
-        if not isinstance(document, Mapping) or set(document) != {field.name for field in fields(cls)}:
+        names = {field.name for field in fields(cls)}
+        if not isinstance(document, Mapping) or set(document) | {"failure"} != names:
             raise CorruptStateError("a verdict has other fields")
         try:
             return cls(**document)
@@ -116,4 +122,5 @@ def joined(accept: Verdict, reject: Verdict) -> Verdict:
         accept.estimate,
         accept.confidence,
         accept.look,
+        accept.failure,
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
+from ptklib.exceptions import InvalidParameterError
+from ptklib.validation.looks import look_failure, next_failure
 from ptkstore.domain.evaluations import RiskMass
+
+ACCEPT, REJECT = "accept", "reject"
+"""Decisions of a verdict that end the waiting; the third is `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +32,48 @@ class Validation:
     verdict: Mapping[str, Any]
     at: datetime
     number: int = 0
+
+    @property
+    def failure(self) -> float:
+        """The probability with which its verdict may be wrong."""
+        said = self.verdict.get("failure")
+        return look_failure(self.verdict["confidence"], self.look) if said is None else float(said)
+
+
+def since_accepted(validations: Sequence[Validation]) -> tuple[Validation, ...]:
+    """Return those after the last that was accepted, of all of a PTK in the order in which they were kept."""
+    last = max((place for place, one in enumerate(validations) if one.number), default=-1)
+    return tuple(validations[last + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLooks:
+    """Looks at a PTK since its last accepted version: how many, and how probably one of them may be wrong.
+
+    Their probabilities and that of the next look stay below ``1 - confidence`` together, whatever the confidence of a
+    look was (differences.md S4).
+    """
+
+    number: int = 0
+    failure: float = 0.0
+
+    @classmethod
+    def of(cls, validations: Sequence[Validation]) -> Self:
+        """Add up looks whose verdicts are known."""
+        return cls(len(validations), sum(one.failure for one in validations))
+
+    def and_forgotten(self, n: int, confidence: float) -> Self:
+        """Return the looks with so many more, of which nothing is known: they count as looks of this confidence."""
+        looks = self
+        for _ in range(n if looks.leaves_room(confidence) else 0):
+            failure = next_failure(confidence, looks.number + 1, looks.failure)
+            looks = type(self)(looks.number + 1, looks.failure + failure)
+        return looks
+
+    def leaves_room(self, confidence: float) -> bool:
+        """Return whether another look of this confidence can accept anything."""
+        try:
+            next_failure(confidence, self.number + 1, self.failure)
+        except InvalidParameterError:
+            return False
+        return True

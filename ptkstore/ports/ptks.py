@@ -122,9 +122,6 @@ class ValidationsView(Protocol):
     def of(self, ptk_id: str) -> tuple[Validation, ...]:
         """Return all verdicts of a PTK, in the order in which they were kept."""
 
-    def looks(self, ptk_id: str) -> int:
-        """Count a PTK's validations since the last that was accepted."""
-
 
 class Validations(ValidationsView, Protocol):
     """Released verdicts, one for each trained state that asked for one."""

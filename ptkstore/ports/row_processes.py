@@ -188,13 +188,15 @@ class SampleProfiler(Protocol):
 class EvaluateRequest:
     """All that an evaluating process gets to know.
 
-    The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`.
+    The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`. With the metric
+    `accuracy` the loss of a row is the share of its answers that are wrong.
     """
 
     estimator: Mapping[str, Any]
     epsilon: float
     state: Mapping[str, bytes]
     rows: tuple[OpenedRows, ...]
+    metric: str = "loss"
 
 
 class Evaluator(Protocol):

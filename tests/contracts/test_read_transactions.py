@@ -59,7 +59,6 @@ READS: dict[str, tuple[Any, ...]] = {
     "versions.draft_ids": (),
     "evaluations.of": (PTK,),
     "validations.of": (PTK,),
-    "validations.looks": (PTK,),
     "waits.of": (STREAM,),
     "waits.allowed": (STREAM,),
     "identities.teams": (),

@@ -20,7 +20,7 @@ from ptklib import (
     TreeFeaturizer,
 )
 from ptklib.exceptions import InvalidParameterError
-from ptklib.profiling.risks import ExactRisk, risk_of
+from ptklib.profiling.risks import ExactRisk, WrongAnswers, risk_of
 from ptklib.profiling.risks.linear import LeastSquaresRisk
 from tests.support.families import rows
 
@@ -179,3 +179,26 @@ def test_what_has_no_loss_of_rows_says_so(estimator: Any) -> None:
 def test_weights_need_a_positive_bound(weight_max: float) -> None:
     with pytest.raises(InvalidParameterError):
         LeastSquaresRisk(LINE, weight_max)
+
+
+@pytest.mark.parametrize("name", ["classes", "trees"])
+def test_wrong_answers_are_those_of_the_likeliest_class_of_a_row_alone(name: str) -> None:
+    frame, fitted = odd(), ALL[name].fit(rows())
+    state = fitted.to_state()
+    risk = WrongAnswers(risk_of(ALL[name]))
+    kept, wrong = risk.examples(frame), risk.losses(state, frame)
+    assert set(np.unique(wrong[kept])) <= {0.0, 0.5, 1.0}
+    assert 0 < wrong[kept].mean() < 1
+    for place in np.flatnonzero(kept)[:20]:
+        assert risk.losses(state, frame.iloc[[place]])[0] == wrong[place]
+    if name == "trees":
+        answers = fitted.predict(frame)
+        assert list(wrong[kept]) == [
+            float(a != b) for a, b in zip(answers[kept], frame["long"][kept], strict=True)
+        ]
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"classes", "trees"}))
+def test_what_predicts_no_class_has_no_wrong_answers(name: str) -> None:
+    with pytest.raises(InvalidParameterError, match="predict the class"):
+        WrongAnswers(risk_of(ALL[name]))

@@ -8,7 +8,16 @@ import pytest
 
 from ptklib import CovarianceMatrix, HistoricalStatistics
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
-from ptklib.validation import AcceptTerms, AccuracyValidator, LossValidator, Metric, Verdict
+from ptklib.profiling import LossEstimate
+from ptklib.validation import (
+    AcceptTerms,
+    AccuracyValidator,
+    LossValidator,
+    Metric,
+    Verdict,
+    look_failure,
+    next_failure,
+)
 
 LOSS = {"metric": "loss", "confidence": 0.9, "epsilon": 0.05}
 
@@ -54,8 +63,8 @@ def test_a_family_without_the_loss_is_refused():
         AcceptTerms.of(LOSS).check_family(
             CovarianceMatrix(bounds={"speed": (0, 60)}, epsilon=1.0, delta=1e-6)
         )
-    for metric in ("accuracy", "error"):
-        with pytest.raises(InvalidParameterError, match="are of its loss"):
+    for metric, reason in (("accuracy", "predicts no class of a row"), ("error", "are of its loss")):
+        with pytest.raises(InvalidParameterError, match=reason):
             AcceptTerms.of({**LOSS, "metric": metric}).check_family(means)
     with pytest.raises(InvalidParameterError, match="ErrorValidator"):
         AcceptTerms.of({**LOSS, "metric": "error"}).validator(0.1)
@@ -67,6 +76,29 @@ def test_a_family_without_the_loss_is_refused():
 def test_a_verdict_that_is_none_is_not_read(change: dict[str, Any]):
     good = {"decision": "retry", "metric": "loss", "target": 0.1, "bound": 0.2, "estimate": None}
     good |= {"confidence": 0.9, "look": 1}
-    assert Verdict.from_json(good).to_json() == good
+    for document in (good, {**good, "failure": 0.05}):  # one that an older program wrote has none
+        assert Verdict.from_json(document).to_json() == document
     with pytest.raises(CorruptStateError):
         Verdict.from_json({**good, **change})
+
+
+def test_looks_share_what_the_present_confidence_allows():
+    """Whatever the confidence of earlier looks was, all of them together stay below the present eta."""
+    spent = 0.0
+    for look in range(1, 6):
+        assert next_failure(0.95, look, spent) == pytest.approx(look_failure(0.95, look))
+        assert next_failure(0.95, look, None) == look_failure(0.95, look)
+        spent += next_failure(0.95, look, spent)
+    for look in range(6, 2_000):
+        spent += next_failure(0.955, look, spent)
+    assert 0.0449 < spent < 0.045
+    with pytest.raises(InvalidParameterError, match=r"earlier looks .* leaves nothing"):
+        next_failure(0.96, 2_000, spent)
+
+
+def test_a_verdict_says_how_probably_it_is_wrong():
+    sums = LossEstimate(1.0, 0, 400 << 20)
+    first, second = (LossValidator(0.5).verdict(sums, 2, spent) for spent in (None, 0.04))
+    assert (first.failure, second.failure) == (pytest.approx(0.05 / 6), pytest.approx(0.01 / 3))
+    assert second.bound > first.bound
+    assert AccuracyValidator(0.5).verdict(sums, 2, 0.04).failure == second.failure

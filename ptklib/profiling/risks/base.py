@@ -21,6 +21,24 @@ class RowRisk(Protocol):
 
 
 @runtime_checkable
+class ClassRisk(RowRisk, Protocol):
+    """A loss of states that predict the class of a row, so that an answer is right or wrong."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for a numeric label, of which no answer is simply right."""
+
+    def wrong(self, state: Any, table: Any) -> Floats:
+        """Return the share of a row's answers that are wrong, in [0, 1]; of rows that do not count, anything.
+
+        Notes
+        -----
+        As the loss, it is a function of the row and the state alone. The likeliest class is the first of those of the
+        largest probability.
+        """
+
+
+@runtime_checkable
 class ExactRisk(RowRisk, Protocol):
     """A loss whose least sum over a function class can be computed exactly.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ptklib.arrays import Bools, Floats
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.base import DPEstimator
 from ptklib.counts import CountFeaturizer
 from ptklib.counts.features import features_of
@@ -49,17 +49,31 @@ class CountsRisk(RowRisk):
         """Return the rows of a known class."""
         return np.asarray(self._labels(InputTable(table, self._columns)) != OUTSIDE)
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of the label."""
+        return len(self._classes)
+
     def losses(self, state: Any, table: Any) -> Floats:
-        read, n_classes = InputTable(table, self._columns), len(self._classes)
-        labels = np.maximum(self._labels(read), 0)
-        features = DPEstimator.from_state(state).transform(table)
-        features = features.reshape(len(labels), len(self._features), 2 * n_classes)
+        labels, chances = self._chances(state, table)
         loss = np.zeros(len(labels))
         for place in range(len(self._features)):
-            for code in range(n_classes):
-                miss = features[:, place, n_classes + code] - (labels == code)
+            for code in range(self.n_classes):
+                miss = chances[:, place, code] - (labels == code)
                 loss += miss * miss
         return np.asarray(loss / (2 * len(self._features)))
+
+    def wrong(self, state: Any, table: Any) -> Floats:
+        """Return the share of features whose likeliest class is not that of the row."""
+        labels, chances = self._chances(state, table)
+        return np.asarray((chances.argmax(axis=2) != labels[:, None]).mean(axis=1))
+
+    def _chances(self, state: Any, table: Any) -> tuple[Ints, Floats]:
+        """Return the class of each row, and the released probabilities by feature and class."""
+        labels = np.maximum(self._labels(InputTable(table, self._columns)), 0)
+        features = DPEstimator.from_state(state).transform(table)
+        shape = (len(labels), len(self._features), 2 * self.n_classes)
+        return labels, np.asarray(features.reshape(shape)[:, :, self.n_classes :])
 
     def least_total(self, table: Any, weights: Floats) -> float:
         """Return the least weighted sum of losses over all functions of each feature's values."""

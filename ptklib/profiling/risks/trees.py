@@ -39,6 +39,18 @@ class TreesRisk(RowRisk):
             return np.asarray(self._classes.encode(read.column(self._label)) != OUTSIDE)
         return np.asarray(np.isfinite(read.numbers(self._label)))
 
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of the label; 0 for a numeric one."""
+        return 0 if self._classes is None else len(self._classes)
+
+    def wrong(self, state: Any, table: Any) -> Floats:
+        """Return 1 for each row whose likeliest class is not its own, and 0 for the others."""
+        assert self._classes is not None
+        codes = self._classes.encode(InputTable(table, (self._label,)).column(self._label))
+        chances = DPEstimator.from_state(state).predict_proba(table)
+        return np.asarray(chances.argmax(axis=1) != codes, dtype=np.float64)
+
     def losses(self, state: Any, table: Any) -> Floats:
         read, fitted = InputTable(table, (self._label,)), DPEstimator.from_state(state)
         if self._bounds is not None:

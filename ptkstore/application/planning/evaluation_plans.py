@@ -43,12 +43,18 @@ def check_evaluation(
 
 
 def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any], target: float) -> None:
-    from ptklib.validation import AcceptTerms  # loads every family
+    from ptklib.validation import AcceptTerms, Metric  # loads every family
 
     try:
         terms = AcceptTerms.of(terms_without_timeout(config))
         terms.check_family(estimator_from_spec(estimator))
         terms.validator(target)
+        planned = sorted({"epsilons", "profile"} & set(config))
+        if terms.metric is not Metric.LOSS and planned:
+            raise InvalidRequest(
+                f"accept of PTK {ptk_id}: its target is an {terms.metric}, and rows are planned for a loss; leave "
+                f"{' and '.join(planned)} out"
+            )
     except PtklibError as error:
         raise InvalidRequest(f"accept of PTK {ptk_id}: {error}") from error
 
@@ -87,6 +93,17 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
                 f"{new.ptk_id} asks for an estimate of epsilon {estimate_epsilon(new.config):g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
             )
+
+
+def most_estimates(spec: PtkSpec, policy: Policy) -> int:
+    """Return how many estimates of a PTK one test block can pay for at most."""
+    epsilon = estimate_epsilon(spec.config)
+    assert epsilon is not None
+    caps = caps_of(
+        policy.accountant, policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
+    )
+    amounts = price_of_estimate(spec.estimator, epsilon, policy).charge.amounts
+    return max(cap // amount for cap, amount in zip(caps.amounts, amounts, strict=True))
 
 
 def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: str, now: datetime) -> None:

@@ -11,6 +11,7 @@ from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import plan_with
+from ptkstore.application.ptks.earlier_looks import check_confidence_is_left
 from ptkstore.application.ptks.registration import (
     add,
     check_columns_are_stored,
@@ -251,6 +252,7 @@ def _described(
     if before is None or columns_of(before) != columns_of(spec):
         features.check_names(ptk_id, columns_of(spec))
     check_columns_are_stored(uow, spec, owner)
+    check_confidence_is_left(uow, spec)
     if before is None:
         check_is_free(uow, ptk_id, owner)
     check_assurance(ptk_id, spec.estimator, owner.policy)

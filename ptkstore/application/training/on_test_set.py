@@ -46,6 +46,10 @@ class OnTestSet(PaidRun[RiskMass]):
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
         """Return what the PTK pays by now; None if it wants no such run any more."""
 
+    def metric(self, config: Mapping[str, Any]) -> str:
+        """Return what the sums are of."""
+        return "loss"
+
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserve here, on all test blocks of the window."""
         spec, policy = claimed.spec, claimed.stream.policy
@@ -73,5 +77,6 @@ class OnTestSet(PaidRun[RiskMass]):
             epsilon=spent.spend.loss.spendable_epsilon,
             state=self._state,
             rows=rows,
+            metric=self.metric(spent.spec.config),
         )
         return self._evaluator.evaluate(request, keep_alive)

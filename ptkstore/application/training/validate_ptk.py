@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -17,6 +18,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
+from ptkstore.application.ptks.earlier_looks import confidence_of, earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
@@ -27,7 +29,7 @@ from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out, terms_without_timeout
-from ptkstore.domain.validations import Validation
+from ptkstore.domain.validations import ACCEPT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
@@ -35,6 +37,7 @@ from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import Evaluator
 
 UNREADABLE: Final = "candidate-unreadable"
+NO_CONFIDENCE_LEFT: Final = "confidence-used-up"
 
 
 def validate_ptk(
@@ -78,10 +81,16 @@ class _Validating(OnTestSet):
             return Ended(Outcome.FAILED, UNREADABLE)
         if asked_of(claimed.spec) != self._candidate.asked:
             return Ended(Outcome.WITHDRAWN, CHANGED)
+        spec, confidence = claimed.spec, confidence_of(claimed.spec.config)
+        if not earlier_looks(uow, spec).leaves_room(confidence):
+            return Ended(Outcome.REFUSED, NO_CONFIDENCE_LEFT)
         return super().price(uow, claimed)
 
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
         return accept_epsilon(config)
+
+    def metric(self, config: Mapping[str, Any]) -> str:
+        return str(terms_without_timeout(config)["metric"])
 
     def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
         kept = uow.validations.of(str(self.job.ptk_id))
@@ -91,28 +100,46 @@ class _Validating(OnTestSet):
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
     ) -> Outcome:
         """Keep the verdict, and make the state the PTK's next version if it is accepted."""
-        from ptklib.profiling.estimates import LossEstimate  # loads every family
-        from ptklib.validation import AcceptTerms, Decision
-
         if spec is None:
             return Outcome.WITHDRAWN
-        terms = AcceptTerms.of(terms_without_timeout(spent.spec.config))
-        job, ptk_id, epsilon = self.job, spec.ptk_id, spent.spend.loss.epsilon
-        look = uow.validations.looks(ptk_id) + 1
-        sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
-        verdict = terms.validator(spent.spec.target).verdict(sums, look)
-        record, number = verdict.to_json(), 0
-        if verdict.decision is Decision.ACCEPT:
-            manifest = partial(accepted_manifest, self._content, at, record)
-            number = elect(uow, job, str(job.draft_id), manifest, at).number
-            uow.evaluations.add(Evaluation(ptk_id, number, job.id, job.window.index, epsilon, result, at))
-        validation = Validation(ptk_id, job.id, look, job.window.index, epsilon, result, record, at, number)
-        uow.validations.add(validation)
-        if number:
-            if spec.waiting is not None:
-                uow.ptks.wait(ptk_id, spec.waiting.goes_on_after(job.window.index))
+        job, epsilon = self.job, spent.spend.loss.epsilon
+        verdict = self._verdict(uow, spent, result)
+        about = Validation(
+            spec.ptk_id, job.id, verdict["look"], job.window.index, epsilon, result, verdict, at
+        )
+        if verdict["decision"] == ACCEPT:
+            self._publish(uow, spec, about)
             return Outcome.PUBLISHED
-        uow.notify_owner(Notice.of_run(job, f"validation-{verdict.decision}", at))
+        uow.validations.add(about)
+        uow.notify_owner(Notice.of_run(job, f"validation-{verdict['decision']}", at))
         if has_timed_out(spec.waiting, spec.config, job.window.index + 1, spent.stream.policy):
             give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at)
         return Outcome.DONE
+
+    def _verdict(self, uow: UnitOfWork, spent: Spent, result: RiskMass) -> dict[str, Any]:
+        """Return the record of what follows from the sums: for the PTK as it was when they were paid for."""
+        from ptklib.profiling.estimates import LossEstimate  # loads every family
+        from ptklib.validation import AcceptTerms
+
+        spec = spent.spec
+        terms = AcceptTerms.of(terms_without_timeout(spec.config))
+        earlier = earlier_looks(uow, spec)
+        sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
+        validator = terms.validator(spec.target)
+        verdict: dict[str, Any] = validator.verdict(sums, earlier.number + 1, earlier.failure).to_json()
+        return verdict
+
+    def _publish(self, uow: UnitOfWork, spec: PtkSpec, about: Validation) -> None:
+        """Elect the state with its verdict; a PTK that waited waits for the next one from its window on."""
+        job, at = self.job, about.at
+        manifest = partial(accepted_manifest, self._content, at, about.verdict)
+        number = elect(uow, job, str(job.draft_id), manifest, at).number
+        uow.validations.add(replace(about, number=number))
+        if (
+            about.verdict["metric"] == "loss"
+        ):  # other estimates are in the verdict, in the unit of their metric
+            uow.evaluations.add(
+                Evaluation(spec.ptk_id, number, job.id, about.window_index, about.epsilon, about.mass, at)
+            )
+        if spec.waiting is not None:
+            uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))

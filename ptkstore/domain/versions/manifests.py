@@ -14,6 +14,9 @@ from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
 
+ACCEPTED = "accepted"
+"""How a version came to be that passed its validation."""
+
 
 def elected_manifest(content: Mapping[str, Any], published_at: datetime, number: int) -> str:
     """Write the canonical manifest of a version of this content that a training elects."""
@@ -21,11 +24,16 @@ def elected_manifest(content: Mapping[str, Any], published_at: datetime, number:
     return canonical_json({**content, **elected})
 
 
+def is_accepted(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a version came from a validation, and repeats no other."""
+    return manifest.get("release_decision") == ACCEPTED
+
+
 def accepted_manifest(
     content: Mapping[str, Any], published_at: datetime, verdict: Mapping[str, Any], number: int
 ) -> str:
     """Write the canonical manifest of a version of this content that passed its validation."""
-    accepted = {"version": number, "release_decision": "accepted", "published_at": published_at.isoformat()}
+    accepted = {"version": number, "release_decision": ACCEPTED, "published_at": published_at.isoformat()}
     return canonical_json({**content, **accepted, "verdict": verdict})
 
 

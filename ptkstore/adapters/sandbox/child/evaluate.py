@@ -14,7 +14,7 @@ def evaluate(request: EvaluateRequest, raw: RawZone) -> RiskMass:
     """Open the test set and estimate the loss of the state on it."""
     from ptklib.profiling.estimation import LossEstimator  # loads every family
 
-    estimator = LossEstimator(request.estimator, request.epsilon)
+    estimator = LossEstimator(request.estimator, request.epsilon, request.metric)
     estimator.declared_loss()
     state = ReleasedState.from_files(request.state)
     columns = tuple(dict.fromkeys(estimator_from_spec(request.estimator).input_columns()))

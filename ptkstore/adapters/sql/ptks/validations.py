@@ -41,12 +41,6 @@ class SqlValidations(CatalogPart):
         query = select(t.validations).where(t.validations.c.ptk_id == ptk_id)
         return tuple(map(_validation, self._connection.execute(query.order_by(*_IN_ORDER))))
 
-    def looks(self, ptk_id: str) -> int:
-        """Count a PTK's validations since the last that was accepted."""
-        newest = select(t.validations.c.look, t.validations.c.number).where(t.validations.c.ptk_id == ptk_id)
-        row = self._connection.execute(newest.order_by(*(one.desc() for one in _IN_ORDER)).limit(1)).first()
-        return 0 if row is None or row.number else int(row.look)
-
 
 def _validation(row: Row[Any]) -> Validation:
     plain = dict(row._mapping)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from ptklib import CountFeaturizer
 from ptklib.covariance import CovarianceMatrix
+from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_of_window
 from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.domain.validations import EarlierLooks
 from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
@@ -50,8 +56,8 @@ def drafts(world: World) -> tuple[str, ...]:
     return tuple(one for one in world.service.staging.drafts() if one in keys)
 
 
-def charged_for_tests(world: World) -> tuple[int, int]:
-    block = next(b for b in world.service.budget(STREAM) if b.number == TEST_PART)
+def charged_for_tests(world: World, window: int = 0) -> tuple[int, int]:
+    block = next(b for b in world.service.budget(STREAM) if b.number == window * 128 + TEST_PART)
     return block.reserved.epsilon_nano, block.spent.epsilon_nano
 
 
@@ -357,3 +363,160 @@ def test_a_test_block_that_cannot_pay_for_all_refuses_the_last(world: World) -> 
     with pytest.raises(PtkRejected, match=r"taxi\.b asks for an estimate of epsilon 0\.5; beside 1 others"):
         world.register("b", config={"accept": {"metric": "loss", "epsilon": 0.5}})
     world.register("b", config={"evaluate": {"epsilon": 0.1}})
+
+
+# accuracy
+
+
+def classes(epsilon: float = 0.1, **more: Any) -> dict[str, Any]:
+    """Whether a trip is long, by hour; all trips of these tests are."""
+    made = CountFeaturizer(
+        label="long", classes=[False, True], domains={"hour": range(24)}, epsilon=epsilon, **more
+    )
+    spec: dict[str, Any] = made.to_spec()
+    return spec
+
+
+ACCURATE = {"accept": {**TEST, "metric": "accuracy"}}
+
+
+@pytest.mark.parametrize(("target", "decision"), [(0.5, "accept"), (0.999999, "retry")])
+def test_an_accuracy_is_validated_by_the_share_of_right_answers(
+    world: World, target: float, decision: str
+) -> None:
+    world.register(estimator=classes(0.9), config=ACCURATE, target=target)
+    world.ingest([one / 10_000 for one in range(10_000)])
+    world.close(1)
+    world.work(*ALL)
+    (validation,) = world.service.validations(PTK)
+    verdict = validation.verdict
+    assert (verdict["metric"], verdict["decision"], verdict["target"]) == ("accuracy", decision, target)
+    assert verdict["estimate"] > 0.9
+    assert verdict["bound"] < verdict["estimate"]
+    assert len(world.service.versions(PTK)) == (decision == "accept")
+    assert world.service.evaluations(PTK) == ()  # those are of a loss; the verdict has the estimate
+    assert [one.metric for one in world.evaluator.requests] == ["accuracy"]
+    assert charged_for_tests(world) == (0, 900_000_000)
+
+
+def test_a_target_that_is_an_accuracy_is_no_loss_to_plan_with(world: World) -> None:
+    for more in ({"epsilons": [0.1, 0.5]}, {"epsilons": [0.1, 0.5], "profile": {"epsilon": 0.1}}):
+        with case(str(more)), pytest.raises(InvalidRequest, match="its target is an accuracy"):
+            world.register(estimator=classes(), config={**ACCURATE, **more}, target=0.9)
+    with pytest.raises(InvalidRequest, match="predicts no class"):
+        world.register(config=ACCURATE)
+    with pytest.raises(InvalidRequest, match=r"accuracy must lie in \(0, 1\)"):
+        world.register(estimator=classes(), config=ACCURATE, target=1)
+    assert world.service.ptks() == ()
+
+
+# confidence
+
+
+def failures(world: World) -> list[float]:
+    return [one.failure for one in world.service.validations(PTK)]
+
+
+def test_looks_of_one_confidence_are_divided_as_ever(world: World) -> None:
+    for day in range(3):
+        trained(world, BAD, day).work(*ALL)
+    assert failures(world) == pytest.approx([0.05 / 2, 0.05 / 6, 0.05 / 12])
+    assert [one.verdict["failure"] for one in world.service.validations(PTK)] == failures(world)
+
+
+def test_looks_of_several_confidences_stay_below_the_last_together(world: World) -> None:
+    """A raised confidence counted for the last look alone once."""
+    trained(world, BAD).work(*ALL)
+    world.service.update_ptk(PTK, config={"accept": {**TEST, "confidence": 0.97}})
+    for day in (1, 2):
+        trained(world, day=day).work(*ALL)
+    assert failures(world) == pytest.approx([0.025, 0.005 / 3, (0.005 - 0.005 / 3) / 4])
+    assert sum(failures(world)) < 0.03
+    world.service.update_ptk(PTK, config=ACCEPTED)
+    trained(world, day=3).work(*ALL)
+    assert sum(failures(world)) < 0.05
+
+
+@pytest.mark.parametrize("how", ["update", "register again"])
+def test_more_confidence_than_earlier_looks_leave_is_refused(world: World, how: str) -> None:
+    trained(world, BAD).work(*ALL)
+    sure = {"accept": {**TEST, "confidence": 0.975}}
+    before = world.service.ptk(PTK)
+    with pytest.raises(InvalidRequest, match=r"its 1 looks .* with probability 0\.025, .* below 0\.975"):
+        if how == "update":
+            world.service.update_ptk(PTK, config=sure)
+        else:
+            world.service.deregister_ptk(PTK)
+            world.register(config=sure, target=BAD)
+    if how == "update":
+        assert world.service.ptk(PTK) == before
+
+
+def test_an_accepted_version_gives_confidence_back(world: World) -> None:
+    trained(world, BAD).work(*ALL)
+    world.service.update_ptk(PTK, target=GOOD)
+    trained(world, day=1).work(*ALL)
+    world.service.update_ptk(PTK, config={"accept": {**TEST, "confidence": 0.999}})
+    trained(world, day=2).work(*ALL)
+    assert failures(world) == pytest.approx([0.025, 0.05 / 6, 0.0005])
+
+
+def test_a_look_that_could_accept_nothing_is_not_paid(world: World) -> None:
+    trained(world, BAD).work("validate")
+    world.service.update_ptk(PTK, config={"accept": {**TEST, "confidence": 0.97}})
+    trained(world, day=1)
+    with world.service.begin() as uow:  # as an older program left it: it refused no confidence
+        (kept,) = uow.validations.of(PTK)
+        uow.validations.add(replace(kept, job_id="validate/older", at=kept.at + timedelta(seconds=1)))
+        uow.commit()
+    world.work("validate")
+    assert world.job(f"validate/{PTK}/1").outcome is Outcome.REFUSED
+    assert world.notices()[-1] == (f"{PTK} validate of window 1", "confidence-used-up")
+    assert charged_for_tests(world, 1) == (0, 0)
+    assert drafts(world) == ()
+
+
+def test_looks_that_a_recovery_forgot_are_counted(world: World) -> None:
+    trained(world, GOOD).work(*ALL)
+    with world.service.begin() as uow:  # a recovery after windows 1 to 3: their verdicts are forgotten
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=4))
+        uow.commit()
+    for day in (1, 2, 3):
+        trained(world, day=day).work(*ALL)  # nothing is trained on what is in doubt
+    trained(world, day=4).work(*ALL)
+    looks = {one.window_index: one.look for one in world.service.validations(PTK)}
+    assert looks == {0: 1, 4: 4}
+    assert failures(world)[-1] == pytest.approx(0.05 / 20)
+
+
+def test_looks_before_an_adopted_version_are_over(world: World) -> None:
+    """A version that a recovery took over from the lake was accepted: looks before it count no more."""
+    trained(world, BAD).work(*ALL)
+    world.service.update_ptk(PTK, target=GOOD)
+    trained(world, day=1).work(*ALL)
+    with world.service.begin() as uow:
+        before, spec = uow.validations.of(PTK), uow.ptks.get(PTK)
+        assert earlier_looks(uow, spec) == EarlierLooks()
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=3))
+        assert earlier_looks(uow, spec).number == 1  # window 2 may have had a look
+        forgetful = SimpleNamespace(
+            streams=uow.streams,
+            ledger=uow.ledger,
+            versions=uow.versions,
+            validations=SimpleNamespace(of=lambda _: before[:1]),
+        )
+        assert earlier_looks(cast(Any, forgetful), spec).number == 1
+
+
+def test_looks_are_forgotten_as_often_as_a_test_block_could_pay_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler may look at one window again: after a recovery nobody knows how often it did."""
+    world.register(config={"accept": {**TEST, "epsilon": 0.3}}, target=BAD)
+    with world.service.begin() as uow:
+        spec, stream = uow.ptks.get(PTK), uow.streams.get(STREAM)
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=2))
+        assert earlier_looks(uow, spec).number == 2
+        again = replace(stream, policy=replace(stream.policy, scheduler=Scheduler.ADAPTIVE))
+        monkeypatch.setattr(uow.streams, "get", lambda _: again)
+        assert earlier_looks(uow, spec).number == 2 * 3  # 0.9 of 1

@@ -1,0 +1,66 @@
+"""Count the looks at a PTK since its last accepted version, those that a recovery has forgotten included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptklib.validation.looks import DEFAULT_CONFIDENCE
+from ptkstore.application.planning.evaluation_plans import most_estimates
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.validations import EarlierLooks, since_accepted
+from ptkstore.domain.versions.manifests import is_accepted
+from ptkstore.errors import InvalidRequest
+from ptkstore.ports.catalog import CatalogView
+
+
+def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
+    """Return how many looks at a PTK there were, and how probably one of them may be wrong.
+
+    A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Each of these
+    windows after the last accepted version counts: as one look, or where a scheduler looks again at one window as many
+    as its test block could pay for. What is forgotten is taken to have had the present confidence and epsilon.
+    """
+    known = since_accepted(uow.validations.of(spec.ptk_id))
+    in_doubt = uow.streams.progress(spec.stream).retired_before
+    if not in_doubt:
+        return EarlierLooks.of(known)
+    accepted = _last_accepted_window(uow, spec.ptk_id)
+    known = tuple(one for one in known if one.window_index > accepted)
+    policy = uow.streams.get(spec.stream).policy
+    once = policy.scheduler is Scheduler.ALLOCATE
+    most = max(0, in_doubt - accepted - 1) * (1 if once else most_estimates(spec, policy))
+    forgotten = most - sum(one.window_index < in_doubt for one in known)
+    return EarlierLooks.of(known).and_forgotten(forgotten, confidence_of(spec.config))
+
+
+def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
+    """Raise `InvalidRequest` if a PTK asks for more confidence than its looks since the last accepted version leave.
+
+    A look that was taken at less confidence may be wrong more often than the new one allows for all of them together.
+    """
+    if spec.config.get("accept") is None:
+        return
+    confidence, looks = confidence_of(spec.config), earlier_looks(uow, spec)
+    if not looks.leaves_room(confidence):
+        raise InvalidRequest(
+            f"accept of PTK {spec.ptk_id}: its {looks.number} looks since the last accepted version may be wrong with "
+            f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}; "
+            "another name starts without them"
+        )
+
+
+def confidence_of(config: Mapping[str, Any]) -> float:
+    """Return how sure a PTK that asks for verdicts wants to be."""
+    return float(config["accept"].get("confidence", DEFAULT_CONFIDENCE))
+
+
+def _last_accepted_window(uow: CatalogView, ptk_id: str) -> int:
+    """The window of the newest version that passed a validation; -1 without one."""
+    latest = uow.versions.latest(ptk_id)
+    for number in range(latest.number if latest else 0, 0, -1):
+        version = uow.versions.get(ptk_id, number)
+        if is_accepted(version.content):
+            return version.window_index
+    return -1
