@@ -141,6 +141,10 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "officers.ledger:budget",
             "Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.",
         ),
+        "queue": Entry(
+            "streams.queue:queue",
+            "Say which PTKs wait on an adaptive stream, since when, with which allowances, and for what.",
+        ),
         "audit-log": Entry(
             "officers.identity:audit_log",
             "Show who did what, when, to what, with which outcome; oldest first.",

@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     ("subscription",): "deliveries, redeliver, disable, enable, rotate-secret",
     (
         "stream",
-    ): "ingest, close, forget, budget, ledger export, stream add-column, stream show, stream recommend",
+    ): "ingest, close, forget, budget, queue, ledger export, stream add-column, stream show, stream recommend",
     ("token",): "token rotate, token revoke",
     ("team", "stream"): "grant add, grant remove",
 }

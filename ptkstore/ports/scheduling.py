@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ptkstore.domain.scheduling.allowances import Share
+from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.scheduling.waits import Wait
 
 

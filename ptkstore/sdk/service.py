@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.notices import Notice
     from ptkstore.domain.ptks.ptks import PtkSpec
     from ptkstore.domain.ptks.wanted import WantedPtk
+    from ptkstore.domain.scheduling.queues import QueuedPtk
     from ptkstore.domain.streams.streams import ColumnType, Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
@@ -248,6 +249,9 @@ class StoreService(Protocol):
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """Return the least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
+
+    def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
+        """Return the PTKs that wait on a stream, the first to arrive first; none unless it is adaptive."""
 
     def odometers(self, stream: str) -> Odometers:
         """Return what was spent so far on a stream."""

@@ -138,6 +138,25 @@ class StreamMethods:
         checked_name("stream", stream)
         return [window_document(window) for window in self._service.windows(stream)]
 
+    def queue(self, stream: str) -> list[dict[str, Any]]:
+        """List the PTKs that wait on an adaptive stream, the first to arrive first; nobody waits on others.
+
+        Returns
+        -------
+        list of dict
+            `ptk_id`, `since`, `looks` and the last `verdict` since then, what it `waits_for`, and its `allowances`: of
+            each window a share of the budget.
+
+        Raises
+        ------
+        UnknownName
+            No such stream.
+        """
+        from ptkstore.sdk.documents.queues import queued_document
+
+        checked_name("stream", stream)
+        return [queued_document(one) for one in self._service.queue(stream)]
+
     def exposure(self, stream: str) -> dict[str, Any]:
         """Say what of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
         checked_name("stream", stream)

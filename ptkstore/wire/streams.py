@@ -205,6 +205,36 @@ class KeptWindow(Wire):
     until: Instant
 
 
+class BlockShareOut(Wire):
+    """What a waiting PTK may use of a block of a window, as a share of what the block may lose in all."""
+
+    window: int
+    group: int
+    share: float
+
+
+class QueuedOut(Wire):
+    """A PTK that waits on an adaptive stream."""
+
+    ptk_id: str
+    since: Instant
+    looks: Annotated[int, Field(description="how many verdicts it got since it began to wait")]
+    verdict: Annotated[str | None, Field(description="what the last of them decided")]
+    waits_for: Annotated[
+        str,
+        Field(description="verdict, allowance, new-window, test-block, scheduler or more-than-it-may-have"),
+    ]
+    allowances: list[BlockShareOut]
+
+
+class QueueOut(Wire):
+    """The PTKs that wait on a stream, the first to arrive first."""
+
+    stream: str
+    scheduler: str
+    items: list[QueuedOut]
+
+
 class ExposureOut(Wire):
     """What is kept of a stream that is no DP output, since when and until when.
 

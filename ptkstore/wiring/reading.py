@@ -15,6 +15,7 @@ from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.queues import QueuedPtk
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import DeadLetter
@@ -70,6 +71,9 @@ class Reading(Adapters):
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         return application.ledger.budgets.assurance_on(stream, begin=self.read)
+
+    def queue(self, stream: str, *, team: str | None = None) -> tuple[QueuedPtk, ...]:
+        return application.scheduling.read_queue.read_queue(stream, team=team, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
         return application.ledger.odometers.read_odometers(stream, begin=self.read_one_moment)

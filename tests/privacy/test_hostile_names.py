@@ -124,6 +124,7 @@ USES: dict[str, Callable[[Store, str], object]] = {
     "close": lambda store, name: store.close_windows(name),
     "budget": lambda store, name: store.budget(name),
     "ledger": lambda store, name: local(store).verify_ledger(name),
+    "queue": lambda store, name: store.queue(name),
     "odometers": lambda store, name: store.odometers(name),
     "report": lambda store, name: store.export_ledger(name),
     "state": lambda store, name: store.ptk(name),

@@ -17,6 +17,7 @@ from ptkstore.domain.identity import Action
 from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
+from ptkstore.sdk.documents.queues import queued_document
 from ptkstore.sdk.documents.recommendations import advice_document
 from ptkstore.sdk.documents.resources import stream_document, stream_of
 from ptkstore.wire.base import Page
@@ -27,6 +28,7 @@ from ptkstore.wire.streams import (
     ExposureOut,
     ForgetIn,
     Forgotten,
+    QueueOut,
     StreamIn,
     StreamOut,
     StreamPatch,
@@ -105,6 +107,20 @@ def forget_unit(stream: StreamName, body: ForgetIn, caller: WhoAsks) -> dict[str
     """
     caller.service.forget(stream, body.unit)
     return {"forgotten": True}
+
+
+@resource.route("GET", "/streams/{stream}/queue", Action.BUDGET_READ, response_model=QueueOut)
+def show_queue(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Say which PTKs wait on an adaptive stream, since when and for what.
+
+    Of a stream with contexts, those of the caller's context.
+    """
+    queued = caller.service.queue(stream, team=caller.principal.team)
+    return {
+        "stream": stream,
+        "scheduler": caller.service.stream(stream).policy.scheduler.value,
+        "items": [queued_document(one) for one in queued],
+    }
 
 
 @resource.route("GET", "/streams/{stream}/exposure", Action.EXPOSURE_READ, response_model=ExposureOut)

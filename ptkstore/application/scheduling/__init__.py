@@ -1,1 +1,10 @@
 """Schedulers: who waits on a stream, and what its strategy proposes."""
+
+from typing import TYPE_CHECKING
+
+from ptkstore.application import lazy
+
+if TYPE_CHECKING:
+    from ptkstore.application.scheduling import read_queue as read_queue
+else:
+    __getattr__ = lazy.modules_of(__name__)

@@ -32,6 +32,7 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 class SharedLine:
     """The waiting PTKs that pay from one line of the budget, and what each of them may use of which block."""
 
+    name: str
     members: Mapping[str, WaitingPtk]
     room: Allowances
     charge_of: ChargeOf
@@ -53,25 +54,27 @@ def adaptive_trainings(
     lines = shared_lines(uow, stream, prepared, waiting_anew(uow, stream, specs, prepared, now))
     uow.waits.allow(stream.name, [share for line in lines for share in _allowed(line)])
     strategy = scheduler_of_policy(stream.policy)
-    tests = RoomsForTests(uow, stream)
+    tests, newest = RoomsForTests(uow, stream), max(prepared, default=-1)
     for one in (one for line in lines for one in line.members.values()):
         tests.expect(one)
     return tuple(
         _asked(uow, line.members[proposal.ptk_id], proposal, stream.policy, now)
         for line in lines
-        for proposal in strategy.propose(_ready(line, prepared), line.room, line.charge_of)
+        for proposal in strategy.propose(_ready(line, newest), line.room, line.charge_of)
         if tests.take(line.members[proposal.ptk_id], proposal.windows[-1])
     )
 
 
-def _ready(line: SharedLine, prepared: Sequence[int]) -> list[Waiting]:
-    """Who may be proposed: a PTK whose training failed after it was paid is tried again once there is a new window."""
-    newest = max(prepared, default=-1)
-    return [
-        one.facts
-        for one in line.members.values()
-        if one.given.fruitless_in is None or one.given.fruitless_in < newest
-    ]
+def _ready(line: SharedLine, newest: int) -> list[Waiting]:
+    return [one.facts for one in line.members.values() if can_be_tried(one, newest)]
+
+
+def can_be_tried(one: WaitingPtk, newest: int) -> bool:
+    """Tell whether a PTK may be trained: once a training failed after it was paid, not before a newer window is there.
+
+    `newest` is the newest window that is prepared.
+    """
+    return one.given.fruitless_in is None or one.given.fruitless_in < newest
 
 
 def shared_lines(
@@ -102,7 +105,7 @@ def _shared(
     unused = [_less_used(share, members) for share in mine if at.get(share.block) == share.coordinate]
     room = Allowances.of(blocks, waiting, unused, charged)
     room.divide()
-    return SharedLine(members, room, charged)
+    return SharedLine(line, members, room, charged)
 
 
 def _rooms(

@@ -47,7 +47,12 @@ class Given:
     @property
     def waits(self) -> bool:
         """Whether the PTK waits for a version still."""
-        return self.served_in is None and not any(_decision(one) == "reject" for one in self.verdicts)
+        return self.served_in is None and self.decision != "reject"
+
+    @property
+    def decision(self) -> str | None:
+        """What the last verdict decided."""
+        return str(self.verdicts[-1].verdict["decision"]) if self.verdicts else None
 
     def used(self, block: int, coordinate: int) -> tuple[int, int]:
         """Return what the looks are charged of a block: units of a coordinate, and deltas."""
@@ -108,7 +113,3 @@ def _is_under_way(uow: CatalogView, training: Job) -> bool:
 def _validation_of(training_id: str) -> str:
     _, _, name = training_id.partition("/")
     return job_id(JobKind.VALIDATE, name)
-
-
-def _decision(verdict: Validation) -> str:
-    return str(verdict.verdict["decision"])

@@ -20,6 +20,7 @@ from ptklib.arrays import Bools, Ints
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.shares import Share as Share
 from ptkstore.errors import InvalidRequest
 
 
@@ -37,17 +38,6 @@ class BlockRoom:
     left_atto: int
     partition: int = 0
     group: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one PTK may use of one block, in whole units of the coordinate at which the block is counted."""
-
-    ptk_id: str
-    block: int
-    nano: int
-    delta_atto: int
-    coordinate: int = 0
 
 
 def coordinate_of(accountant: Accountant, capacity: Loss, charges: Sequence[Charge]) -> int:

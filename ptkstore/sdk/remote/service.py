@@ -26,6 +26,7 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.queues import QueuedPtk
 from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
@@ -37,6 +38,7 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.features import Answers
+from ptkstore.sdk.documents.queues import queue_of
 from ptkstore.sdk.documents.resources import (
     asked_document,
     block_of,
@@ -215,6 +217,9 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         return self._http.get(path_of("streams", stream, "budget"), _asserted_of, {"limit": 1})
+
+    def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
+        return self._http.get(path_of("streams", stream, "queue"), queue_of)
 
     def odometers(self, stream: str) -> Odometers:
         return self._http.get(path_of("streams", stream, "odometers"), odometers_of)

@@ -92,6 +92,8 @@ READING = [
     ["diff", PTK, "1", "7"],
     ["budget", STREAM],
     *(["budget", STREAM, "--by", by] for by in ("line", "stream", "ptk", "team")),
+    ["queue", STREAM],
+    ["queue", "nowhere"],
     ["budget", "other"],
     ["budget", "nowhere"],
     ["lineage", PTK],

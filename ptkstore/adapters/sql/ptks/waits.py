@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
-from ptkstore.domain.scheduling.allowances import Share
+from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.scheduling.waits import Wait
 
 

@@ -55,7 +55,7 @@ CHANGING = {
 }
 READING = {
     *("team list", "token list", "grant list", "audit-log", "config", "sandbox"),
-    *("stream list", "stream show", "stream recommend", "budget", "ledger verify", "ledger check"),
+    *("stream list", "stream show", "stream recommend", "budget", "queue", "ledger verify", "ledger check"),
     *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
     *("feast grant", "feast export"),
@@ -79,6 +79,7 @@ NO_ACTS = {
         "budget",
         "verify_ledger",
         "odometers",
+        "queue",
         "streams",
         "ptks",
     ),

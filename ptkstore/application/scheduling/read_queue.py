@@ -1,0 +1,98 @@
+"""Who waits on an adaptive stream: since when, with which allowances, and for what."""
+
+from __future__ import annotations
+
+from ptkstore.application.scheduling.adaptive_trainings import (
+    SharedLine,
+    can_be_tried,
+    scheduler_of_policy,
+    shared_lines,
+)
+from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
+from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, waiting_ptks
+from ptkstore.domain.accounting.accountants import caps_of
+from ptkstore.domain.scheduling.adaptive import WaitsFor
+from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
+from ptkstore.domain.streams.blocks import place_of
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.errors import Refused
+from ptkstore.ports.catalog import CatalogView, Read
+
+
+def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[QueuedPtk, ...]:
+    """Return the PTKs that wait on a stream, the first to arrive first; none unless its scheduler is `adaptive`.
+
+    All of it follows from registrations, charges and released verdicts.
+
+    Parameters
+    ----------
+    team : str, optional
+        Of a stream with contexts, return the PTKs of this team's context alone: what one context learned from its
+        verdicts is not told to another.
+    """
+    with begin() as uow:
+        owner = uow.streams.get(stream)
+        if owner.policy.scheduler is not Scheduler.ADAPTIVE:
+            return ()
+        queued = _queue(uow, owner)
+    if team is not None and owner.policy.sharing.contexts:
+        queued = [one for one in queued if _is_of_context(one.ptk_id, team, owner.policy)]
+    return tuple(sorted(queued, key=lambda one: (one.since, one.ptk_id)))
+
+
+def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
+    prepared = uow.windows.prepared(stream.name)
+    lines = shared_lines(uow, stream, prepared, waiting_ptks(uow, stream))
+    tests = RoomsForTests(uow, stream)
+    for one in (one for line in lines for one in line.members.values()):
+        tests.expect(one)
+    newest = max(prepared, default=-1)
+    return [
+        _queued(one, line, tests, newest, stream.policy) for line in lines for one in line.members.values()
+    ]
+
+
+def _queued(
+    one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: int, policy: Policy
+) -> QueuedPtk:
+    given = one.given
+    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line.name])
+    shares = []
+    for share in line.room.shares():
+        if share.ptk_id == one.spec.ptk_id:
+            place = place_of(share.block, policy)
+            part = share.nano / caps.amounts[share.coordinate]
+            shares.append(BlockShare(int(place.window or 0), place.group, round(part, 6)))
+    return QueuedPtk(
+        one.spec.ptk_id,
+        one.wait.since,
+        len(given.verdicts),
+        given.decision,
+        _awaited(one, line, tests, newest, policy),
+        tuple(shares),
+    )
+
+
+def _awaited(one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: int, policy: Policy) -> Awaited:
+    if not one.facts.under_way and not can_be_tried(one, newest):
+        return Awaited.NEW_WINDOW
+    found = scheduler_of_policy(policy).next_look(
+        one.facts, line.room.of_ptk(one.spec.ptk_id), line.charge_of
+    )
+    match found:
+        case WaitsFor.VERDICT:
+            return Awaited.VERDICT
+        case WaitsFor.ALLOWANCE:
+            return Awaited.ALLOWANCE
+        case WaitsFor.MORE_THAN_IT_MAY_HAVE:
+            return Awaited.MORE_THAN_IT_MAY_HAVE
+    return Awaited.SCHEDULER if tests.take(one, found.windows[-1]) else Awaited.TEST_BLOCK
+
+
+def _is_of_context(ptk_id: str, team: str, policy: Policy) -> bool:
+    try:
+        mine = policy.sharing.line_of_team(team)
+    except Refused:  # it is in no context
+        return False
+    return policy.sharing.line_of_team(ptk_id.partition(".")[0]) == mine

@@ -1,0 +1,39 @@
+"""What people are told of a PTK that waits on an adaptive stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Awaited(StrEnum):
+    """What a PTK waits for; a fixed code. `scheduler`: its next look is covered, and the scheduler is yet to run."""
+
+    VERDICT = "verdict"
+    ALLOWANCE = "allowance"
+    NEW_WINDOW = "new-window"
+    TEST_BLOCK = "test-block"
+    SCHEDULER = "scheduler"
+    MORE_THAN_IT_MAY_HAVE = "more-than-it-may-have"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockShare:
+    """What a PTK may use of a block of a window, as a share of what the block's line may lose in all."""
+
+    window: int
+    group: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPtk:
+    """A PTK that waits; `looks` and the decision of the last `verdict` count from when it began to wait."""
+
+    ptk_id: str
+    since: datetime
+    looks: int
+    verdict: str | None
+    waits_for: Awaited
+    allowances: tuple[BlockShare, ...]
