@@ -1,4 +1,4 @@
-"""The self-check of online rows: versions whose rows the online store lost are found, told and written again."""
+"""What a worker checks every minute: online rows that were lost, and drafts that nobody judges any more."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def keep_checking(service: Service) -> None:
         while True:
             time.sleep(EVERY_SECONDS)
             check_once(service)
+            destroy_once(service)
 
     EssentialThread(check, "online-check").start()
 
@@ -30,3 +31,11 @@ def check_once(service: Service) -> None:
             log_code("online rows are written again", ptk_id, ROWS_LOST)
     except Exception as error:  # noqa: BLE001 - whatever it is, the next look is made
         log_code("online rows not checked", "-", code_of(error))
+
+
+def destroy_once(service: Service) -> None:
+    """Destroy drafts whose worker died after their verdict; trouble is left to the next look."""
+    try:
+        service.destroy_refused_drafts()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the next look is made
+        log_code("refused drafts not destroyed", "-", code_of(error))

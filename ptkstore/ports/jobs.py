@@ -52,8 +52,8 @@ class JobsView(Protocol):
     ) -> tuple[Job, ...]:
         """Find jobs, for reading."""
 
-    def refused_drafts(self, stream: str) -> frozenset[str]:
-        """Name the drafts whose validation has ended without a version."""
+    def refused_drafts(self, stream: str | None = None) -> frozenset[str]:
+        """Name the drafts whose validation has ended without a version: of one stream, or of all."""
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
         """Tell which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ptkstore import application
@@ -10,6 +11,7 @@ from ptkstore.domain.identity import Action
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.wanted import WantedPtk
+from ptkstore.errors import PtkStoreError
 from ptkstore.ports.team_code import Examined
 from ptkstore.wiring.trail import Recording
 
@@ -30,6 +32,7 @@ class PtkChanging(Recording):
     def deregister_ptk(self, ptk_id: str) -> None:
         with self._recorded(Action.PTK_DEREGISTER, "ptk", ptk_id):
             application.ptks.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
+            self._destroy_withdrawn_drafts()
 
     def resume_ptk(self, ptk_id: str) -> int:
         with self._recorded(Action.PTK_RESUME, "ptk", ptk_id):
@@ -71,6 +74,15 @@ class PtkChanging(Recording):
                 read=self.read_one_moment,
                 by=self.registering,
                 before_code=before_code,
+            )
+            if leaving:
+                self._destroy_withdrawn_drafts()
+
+    def _destroy_withdrawn_drafts(self) -> None:
+        """The PTKs are gone by now: where keys or files do not answer, a worker's next check destroys the drafts."""
+        with suppress(PtkStoreError, OSError):
+            application.versions.refused_drafts.destroy_refused_drafts(
+                read=self.read, keys=self.keys, staging=self.staging
             )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:

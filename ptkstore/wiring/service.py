@@ -144,6 +144,12 @@ class Service(Reading, Subscribing, PtkChanging):
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
+    def destroy_refused_drafts(self) -> int:
+        """Destroy drafts whose validation has ended without a version; how many were left."""
+        return application.versions.refused_drafts.destroy_refused_drafts(
+            read=self.read, keys=self.keys, staging=self.staging
+        )
+
     def report_alive(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
         application.operations.liveness.report_alive(role, instance, begin=self.begin, clock=self.clock)
 

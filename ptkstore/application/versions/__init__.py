@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ptkstore.application.versions import diff_versions as diff_versions
     from ptkstore.application.versions import elected_files as elected_files
     from ptkstore.application.versions import materialize_ptk as materialize_ptk
+    from ptkstore.application.versions import refused_drafts as refused_drafts
     from ptkstore.application.versions import rollback_ptk as rollback_ptk
     from ptkstore.application.versions import trace_window as trace_window
 else:

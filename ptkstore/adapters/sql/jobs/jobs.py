@@ -154,11 +154,10 @@ class SqlJobs(CatalogPart):
         )
         return tuple(map(job_of, self._connection.execute(query)))
 
-    def refused_drafts(self, stream: str) -> frozenset[str]:
+    def refused_drafts(self, stream: str | None = None) -> frozenset[str]:
         """Name the drafts whose validation has ended without a version."""
-        job = t.jobs.c
-        ended = (job.stream == stream, job.kind == JobKind.VALIDATE, job.state == JobState.ENDED)
-        query = select(job.draft_id).where(*ended, job.outcome != Outcome.PUBLISHED)
+        ended = given(t.jobs, stream=stream, kind=JobKind.VALIDATE, state=JobState.ENDED)
+        query = select(t.jobs.c.draft_id).where(*ended, t.jobs.c.outcome != Outcome.PUBLISHED)
         return frozenset(self._connection.execute(query).scalars())
 
     def find(

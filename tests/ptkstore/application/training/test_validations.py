@@ -24,6 +24,7 @@ from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, U
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World
+from workers.online_check import destroy_once
 
 PTK = "taxi.speed"
 ALL = (*CHAIN, "validate", "flip")
@@ -226,18 +227,29 @@ def test_a_validation_in_a_process_of_its_own(waiting: World) -> None:
     assert [one.number for one in waiting.service.versions(PTK)] == [1]
 
 
-@pytest.mark.parametrize("ends", ["withdrawn", "killed"])
-def test_what_nobody_destroyed_goes_when_the_next_window_expires(world: World, ends: str) -> None:
+def left_by_a_killed_worker(world: World) -> World:
     world.register("other")
     trained(world, BAD)
     world.ingest([1.5])
     world.close(2)
-    if ends == "withdrawn":
-        world.service.deregister_ptk(PTK)
-    else:
-        world.steps.at["verdict-kept"] = die
-        with pytest.raises(KeyboardInterrupt):
-            world.work("validate")
+    world.steps.at["verdict-kept"] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.work("validate")
+    assert world.job(VALIDATE).draft_id in drafts(world)
+    return world
+
+
+def test_what_a_killed_worker_left_goes_at_the_next_check(world: World) -> None:
+    left_by_a_killed_worker(world)
+    world.work(*CHAIN)  # another one waits for its verdict
+    waits = world.job(f"validate/{PTK}/1").draft_id
+    destroy_once(world.service)
+    assert drafts(world) == (waits,)
+    assert world.service.destroy_refused_drafts() == 0
+
+
+def test_what_nobody_destroyed_goes_when_the_next_window_expires(world: World) -> None:
+    left_by_a_killed_worker(world)
     world.work(*CHAIN)
     (left,) = (one for one in drafts(world) if one.startswith("taxi.0."))
     assert left == world.job(VALIDATE).draft_id
@@ -246,7 +258,32 @@ def test_what_nobody_destroyed_goes_when_the_next_window_expires(world: World, e
         uow.windows.set_state(WindowId(STREAM, 1), WindowState.EXPIRING)
         uow.commit()
     world.work("expire")
-    assert (drafts(world), world.service.keys.draft_ids()) == ((), ())
+    assert left not in drafts(world)
+
+
+@pytest.mark.parametrize("how", ["deregister", "exchange"])
+def test_the_draft_of_a_withdrawn_ptk_is_destroyed_at_once(waiting: World, how: str) -> None:
+    if how == "deregister":
+        waiting.service.deregister_ptk(PTK)
+    else:
+        waiting.service.exchange_ptks(team="taxi", stream=STREAM, wanted=[], leaving=[PTK])
+    assert waiting.service.keys.draft_ids() == waiting.service.staging.drafts() == ()
+
+
+def test_a_ptk_is_withdrawn_while_staging_does_not_answer(
+    waiting: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> None:
+        raise Unavailable("staging does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting.service.keys, "destroy_draft", silent)
+        waiting.service.deregister_ptk(PTK)
+        destroy_once(waiting.service)  # tells, and lives on
+    assert waiting.job(VALIDATE).outcome is Outcome.WITHDRAWN
+    assert waiting.service.keys.draft_ids() == (waiting.job(VALIDATE).draft_id,)
+    destroy_once(waiting.service)
+    assert waiting.service.keys.draft_ids() == waiting.service.staging.drafts() == ()
 
 
 def test_a_draft_that_cannot_be_read_fails_and_holds_up_nobody(waiting: World) -> None:
