@@ -21,6 +21,7 @@ from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailab
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.ledgers import block_rows, contexts_text
 from ptkstore.sdk.documents.resources import ptk_document, stream_document, version_document
+from ptkstore.sdk.documents.validations import validation_row, waiting_text
 from ptkstore.sdk.notices import notice_document, training_document
 from ptkstore.sdk.subscriptions import subscription_document
 from ptkstore.wiring import Service
@@ -28,6 +29,7 @@ from ptkstore.wiring.identity import Identity
 
 BLOCKS_SHOWN = 60
 VERSIONS_SHOWN = 50
+VERDICTS_SHOWN = 50
 PTKS_SHOWN = 500
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
@@ -106,16 +108,18 @@ class Pages:
         return {"ptks": self._lines(specs[:PTKS_SHOWN]), "n_ptks": len(specs)}
 
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
-        """Show a PTK, its newest versions, and for its team what became of its newest trainings."""
+        """Show a PTK, its newest versions and verdicts, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
         spec = self._service.ptk(ptk_id)
-        versions, estimates = None, {}
+        versions, estimates, verdicts = None, {}, []
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
             versions = [version_document(one) for one in reversed(latest)]
             estimates = {
                 row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
             }
+            judged = self._service.validations(ptk_id)[-VERDICTS_SHOWN:]
+            verdicts = [validation_row(one) for one in reversed(judged)]
         trainings = None
         if self._may(who, Action.TRAINING_LIST, Named(ptk_id=ptk_id)):
             newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
@@ -124,6 +128,8 @@ class Pages:
             "ptk": ptk_document(spec),
             "versions": versions,
             "estimates": estimates,
+            "verdicts": verdicts,
+            "waits": waiting_text(spec.waiting),
             "trainings": trainings,
         }
 

@@ -93,11 +93,13 @@ def versions(store: Store, ptk_id: str) -> Rows:
     split_ptk_id(ptk_id)
     try:
         published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
+        validations = store.validations(ptk_id)
     except UnknownName:  # over HTTP, where nobody is told of what was never registered
-        published, evaluations = [], []
+        published, evaluations, validations = [], [], []
     if not published:  # of a PTK that was deregistered there are some
         _registered(store, ptk_id)
     evaluated = {one["version"]: one for one in evaluations}
+    accepted = {one["version"]: one for one in validations}
     rows = [
         {
             "version": one["version"],
@@ -108,6 +110,9 @@ def versions(store: Store, ptk_id: str) -> Rows:
             **assured_in(one, ptk_id).document(),
             "loss": evaluated.get(one["version"], {}).get("loss"),
             "standard_error": evaluated.get(one["version"], {}).get("standard_error"),
+            **{
+                name: accepted.get(one["version"], {}).get(name) for name in ("metric", "bound", "confidence")
+            },
             "manifest_sha256": one["manifest_sha256"],
         }
         for one in published

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from ptkstore.cli.output import console, one_line, print_rows
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
+from ptkstore.domain.ptks.waiting import Waiting
+from ptkstore.sdk.documents.validations import waiting_text
 
 _LISTS = ("trainings", "validations", "evaluations", "notices")
 
@@ -20,8 +22,9 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
     print_fields("", {name: detail[name] for name in own})
-    if detail["waiting"] is not None:
-        print_fields("accept", waiting_fields(detail["waiting"]))
+    if (waiting := detail["waiting"]) is not None:
+        state = waiting_text(Waiting.of(waiting))
+        print_fields("accept", {"state": state, "since_window": waiting["since"]})
     print_fields("config", detail["config"])
     newest = detail["newest"]
     if newest is None:
@@ -39,13 +42,6 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
             **guarantee,
         },
     )
-
-
-def waiting_fields(waiting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return in words whether a PTK waits for an accepted version."""
-    given_up = waiting["given_up"]
-    state = "waiting" if given_up is None else f"given up: {given_up}"
-    return {"state": state, "since_window": waiting["since"]}
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:

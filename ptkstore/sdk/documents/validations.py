@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.validations import Validation
+
+
+def waiting_text(waiting: Waiting | None) -> str | None:
+    """Return in words whether a PTK is trained for an accepted version; None where its versions need no verdict."""
+    if waiting is None:
+        return None
+    return "waiting" if waiting.given_up is None else f"given up: {waiting.given_up}"
 
 
 def validation_row(validation: Validation) -> dict[str, Any]:

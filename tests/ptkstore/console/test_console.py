@@ -24,7 +24,7 @@ from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, signed_in
 from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
-from tests.support.world import DAY, NOW, ORIGIN, trips
+from tests.support.world import CHAIN, DAY, NOW, ORIGIN, trips
 
 __all__ = ["api"]
 
@@ -399,3 +399,31 @@ def test_the_overview_shows_the_fullest_block_and_not_the_newest() -> None:
     assert max([yesterday, today], key=used_share) is yesterday
     assert max([yesterday, today, small], key=used_share) is small
     assert max([block(1, 0.8), newest := block(2, 0.8)], key=used_share) is newest
+
+
+def test_a_ptk_shows_its_verdicts_and_whether_it_waits(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.stream()
+        client = signed_in(api)
+        accept = {"metric": "loss", "epsilon": 0.9, "timeout": "1d"}
+        world.register(config={"accept": accept}, target=0.9)
+        assert "accepted versionswaiting, since window 0" in seen(client.get("/console/ptks/taxi.speed")).text
+        for day, target in ((0, 0.9), (1, 1e-9)):
+            world.service.update_ptk("taxi.speed", target=target)
+            world.ingest([day + one / 1_000 for one in range(1_000)])
+            world.close(day + 1)
+            world.work(*CHAIN, "validate", "flip")
+        page = seen(client.get("/console/ptks/taxi.speed")).text
+        assert "accepted versionsgiven up: timeout, since window 1" in page
+        accepted, refused = world.service.validations("taxi.speed")
+        for one, version in ((accepted, "1"), (refused, "")):
+            verdict = one.verdict
+            cells = (
+                f"{one.window_index}1{verdict['decision']}loss{verdict['estimate']:.3f}{verdict['bound']:.3f}"
+            )
+            assert f"{cells}{verdict['target']}0.95{version}" in page
+        producer = seen(signed_in(api, Role.PRODUCER).get("/console/ptks/taxi.speed")).text
+        assert "Verdicts" not in producer
+        world.service.update_ptk("taxi.speed", config={})
+        assert "accepted versions" not in seen(client.get("/console/ptks/taxi.speed")).text

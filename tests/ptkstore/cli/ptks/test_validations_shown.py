@@ -57,6 +57,25 @@ def test_commands_show_verdicts(seen: tuple[Line, list[dict[str, Any]], World]) 
     assert "Validations" in ptk.run("show", PTK).output
     assert Verdict.from_json(shown["newest"]["verdict"]).decision == "accept"
     assert shown["newest"]["release_decision"] == "accepted"
+    assert shown["waiting"] == {"since": 2, "given_up": None}
+    assert "accept.state: waiting" in ptk.run("show", PTK).output
+    (version,) = ptk.json("versions", PTK)
+    assert [version[name] for name in ("metric", "bound", "confidence")] == ["loss", rows[1]["bound"], 0.95]
+
+
+def test_a_ptk_that_is_given_up_is_shown_and_resumed(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register(config={"accept": {**ACCEPT, "timeout": "1d"}}, target=1e-9)
+    world.ingest([i / 1_000 for i in range(1_000)])
+    world.close(1)
+    world.work(*CHAIN, "validate")
+    world.service.close()
+    ptk = Line(tmp_path / "home")
+    assert "accept.state: given up: timeout" in ptk.run("show", PTK).output
+    assert ptk.json("resume", PTK) == {"ptk": PTK, "window": 1}
+    assert ptk.json("show", PTK)["waiting"] == {"since": 1, "given_up": None}
+    assert "from window 1 on" in ptk.run("resume", PTK).output
 
 
 def test_subscribers_are_told_the_verdict(tmp_path: Path) -> None:

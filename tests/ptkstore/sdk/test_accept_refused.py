@@ -1,0 +1,76 @@
+"""A PTK whose test cannot be run is refused with a reason, in a home and over HTTP, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ptklib import CovarianceMatrix, HistoricalStatistics
+from ptkstore import PTK, connect
+from ptkstore import errors as e
+from ptkstore.domain.identity import Role
+from ptkstore.sdk import Repository, Store
+from tests.support.api_server import Api
+from tests.support.cases import case
+
+SPEEDS = HistoricalStatistics(
+    ["hour"], ["speed"], domains={"hour": list(range(24))}, bounds={"speed": (0, 60)}, epsilon=0.1
+)
+SPREAD = CovarianceMatrix(["speed"], bounds={"speed": (0, 60)}, epsilon=0.1, delta=1e-6)
+TEST = {"metric": "loss", "epsilon": 0.5}
+REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
+    (SPEEDS, {**TEST, "metric": "beauty"}, 0.1, e.InvalidRequest, "the metric of accept is one of"),
+    (SPEEDS, {**TEST, "confidence": 0}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
+    (SPEEDS, {**TEST, "confidence": 1}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
+    (SPEEDS, {**TEST, "confidence": -0.5}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
+    (SPEEDS, {**TEST, "timeout": "30d"}, 0.1, e.InvalidRequest, "the stream keeps rows for 2d"),
+    (SPEEDS, {**TEST, "timeout": "1h"}, 0.1, e.InvalidRequest, "shorter than the time between two trainings"),
+    (SPEEDS, {**TEST, "timeout": "later"}, 0.1, e.InvalidRequest, "is no duration"),
+    (SPEEDS, {**TEST, "epsilon": 1.5}, 0.1, e.PtkRejected, r"epsilon 1\.5; .* does not fit a test block"),
+    (SPEEDS, {**TEST, "epsilon": 0}, 0.1, e.InvalidRequest, "epsilon of accept"),
+    (SPREAD, TEST, 0.1, e.InvalidRequest, "no loss of single rows"),
+    (SPEEDS, {**TEST, "metric": "accuracy"}, 0.9, e.InvalidRequest, "predicts no class"),
+    (SPEEDS, {**TEST, "metric": "error"}, 0.1, e.InvalidRequest, "use the metric 'loss'"),
+    (SPEEDS, TEST, 1.0, e.InvalidRequest, "target must lie between 0 and 1"),
+    (SPEEDS, {**TEST, "patience": "1d"}, 0.1, e.InvalidRequest, "accept names what is validated"),
+]
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with Api(tmp_path_factory.mktemp("accept") / "home") as api:
+        api.world.stream()
+        api.world.register("other", config={"accept": {"metric": "loss", "epsilon": 0.3}})
+        yield api
+
+
+@pytest.fixture(params=["home", "remote"])
+def store(request: pytest.FixtureRequest, api: Api) -> Iterator[Store]:
+    if request.param == "home":
+        yield Store(api.world.service)
+        return
+    with connect(api.url, token=api.token(*Role)) as store:
+        yield store
+
+
+def test_what_no_validation_can_do_is_refused_with_a_reason(store: Store, api: Api) -> None:
+    before = api.world.service.ptks()
+    journal = api.world.service.verify_ledger("taxi").entries
+    for estimator, accept, target, error, why in REFUSED:
+        ptk = PTK("speed", "taxi", estimator, target=target, accept=accept)
+        with case(f"{accept} {target}"), pytest.raises(error, match=why):
+            store.apply(Repository("taxi", (ptk,)))
+        assert api.world.service.ptks() == before
+    assert api.world.service.verify_ledger("taxi").entries == journal
+
+
+def test_a_change_that_no_validation_can_do_leaves_the_ptk_as_it_was(store: Store, api: Api) -> None:
+    before = api.world.service.ptk("taxi.other")
+    for _, accept, target, error, why in REFUSED:
+        if target != 0.1 or why == "no loss of single rows":
+            continue
+        with case(str(accept)), pytest.raises(error, match=why):
+            store.update_ptk_config("taxi.other", {"accept": accept})
+        assert api.world.service.ptk("taxi.other") == before
