@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr_
     from ptklib.profiling import Profile as Profile
     from ptklib.profiling import Profiler as Profiler
     from ptklib.ptk import as_ptk as as_ptk
+    from ptklib.sgd import DPSGDClassifier as DPSGDClassifier
+    from ptklib.sgd import DPSGDRegressor as DPSGDRegressor
     from ptklib.spec import estimator_from_spec as estimator_from_spec
     from ptklib.state import ReleasedState as ReleasedState
     from ptklib.state import TableSchema as TableSchema
@@ -36,6 +38,8 @@ _EXPORTS = {
     "CountFeaturizer": "counts",
     "CovarianceMatrix": "covariance",
     "DPEstimator": "base",
+    "DPSGDClassifier": "sgd",
+    "DPSGDRegressor": "sgd",
     "HistoricalStatistics": "statistics",
     "PartialStatistics": "partials",
     "PrivacyLoss": "privacy",

@@ -31,7 +31,7 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
     Which rows of a unit stay depends on fresh random bits and on its own rows only, so adding or removing a unit
     adds or removes at most `max_rows` rows and leaves all others as they are.
     """
-    codes = _codes(units)
+    codes = unit_codes(units)
     owned = np.flatnonzero(codes != _MISSING)
     codes = codes[owned]
     order = np.lexsort((KeyStream().words(len(codes)), codes))
@@ -41,8 +41,8 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
     return np.asarray(np.sort(owned[order[rank < max_rows]]), dtype=np.int64)
 
 
-def _codes(units: Any) -> Ints:
-    """Give each unit a number; equal codes mean equal units, exactly."""
+def unit_codes(units: Any) -> Ints:
+    """Give each unit a number, and -1 to what is none; equal codes mean equal units, exactly."""
     if isinstance(units, pa.Array | pa.ChunkedArray):
         column = units.combine_chunks() if isinstance(units, pa.ChunkedArray) else units
         if pa.types.is_dictionary(column.type):

@@ -195,6 +195,12 @@ class Domain:
         return SchemaError(f"column {self.column!r} has type {actual}, its domain needs {self.kind}")
 
 
+def typed_values(domain: Domain) -> npt.NDArray[Any]:
+    """Return the values of a domain as an array of their own type; strings are objects."""
+    values: Sequence[Any] = domain.values
+    return np.asarray(values, dtype=object if domain.kind == "string" else None)
+
+
 def stand_out(counts: Floats, noise_std: float, times: Ints | None = None) -> bool:
     """Return whether independent noisy counts, each taken so many times, add up to clearly more than their noise."""
     if times is None:

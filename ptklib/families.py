@@ -10,6 +10,8 @@ FAMILIES = {
     "Clustering": "ptklib.clustering",
     "CountFeaturizer": "ptklib.counts",
     "CovarianceMatrix": "ptklib.covariance",
+    "DPSGDClassifier": "ptklib.sgd",
+    "DPSGDRegressor": "ptklib.sgd",
     "HistoricalStatistics": "ptklib.statistics",
     "TreeFeaturizer": "ptklib.trees",
     "UserEmbeddings": "ptklib.embeddings",

@@ -1,16 +1,17 @@
 """Independent coins from a cryptographic stream: which units are in a Poisson sample."""
 
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 
 import numpy as np
 
-from ptklib.arrays import Bools
+from ptklib.arrays import Bools, Ints
 from ptklib.mechanisms.stream import KeyStream
 
-_FIRST, _REST = 16, 48
-"""A coin compares 64 random bits with its rate. The first 16 decide all but one coin in 65,536; only for that one are
-the other 48 drawn."""
+_FIRST, _REST = 8, 56
+"""A coin compares 64 random bits with its rate. The first 8 decide all but one coin in 256; only for that one are the
+other 56 drawn."""
 
 
 def tossed(n: int, rate: float) -> Bools:
@@ -20,13 +21,35 @@ def tossed(n: int, rate: float) -> Bools:
     -----
     How many bits are drawn depends on `n`, on `rate` and on these bits alone.
     """
-    threshold = floor(Fraction(rate) * 2 ** (_FIRST + _REST))
-    if threshold >= 2 ** (_FIRST + _REST):
+    whole, first, rest = _threshold(rate)
+    if whole:
         return np.ones(n, dtype=np.bool_)
-    first, rest = divmod(threshold, 2**_REST)
     stream = KeyStream()
-    drawn = stream.octets(_FIRST // 8 * n).view("<u2")
+    drawn = stream.octets(n)
     heads = np.asarray(drawn < first, dtype=np.bool_)
     ties = np.flatnonzero(drawn == first)
-    heads[ties] = stream.words(len(ties)) >> np.uint64(_FIRST) < np.uint64(rest)
+    heads[ties] = _rest_is_below(rest, len(ties), stream)
     return heads
+
+
+def sampled(n: int, rate: float) -> Ints:
+    """Return the places of the coins that are True among `n` as `tossed` tosses them, in order."""
+    whole, first, rest = _threshold(rate)
+    if whole or first:
+        return np.flatnonzero(tossed(n, rate))
+    stream = KeyStream()
+    ties = np.flatnonzero(stream.octets(n) == 0)
+    return np.asarray(ties[_rest_is_below(rest, len(ties), stream)])
+
+
+def _rest_is_below(rest: int, n: int, stream: KeyStream) -> Bools:
+    return np.asarray(stream.words(n) >> np.uint64(_FIRST) < np.uint64(rest), dtype=np.bool_)
+
+
+@lru_cache(maxsize=64)
+def _threshold(rate: float) -> tuple[int, int, int]:
+    """Return whether all coins are True, and the first and the other bits of the rate."""
+    threshold = floor(Fraction(rate) * 2 ** (_FIRST + _REST))
+    if threshold >= 2 ** (_FIRST + _REST):
+        return 1, 0, 0
+    return 0, *divmod(threshold, 2**_REST)

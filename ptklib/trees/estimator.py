@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ptklib.arrays import Floats, Ints
 from ptklib.base import Release, Units
+from ptklib.domains import typed_values
 from ptklib.exceptions import CorruptStateError
 from ptklib.fit_cache import once
 from ptklib.inputs import InputTable
@@ -22,7 +23,7 @@ from ptklib.trees import parameters, tables
 from ptklib.trees.binning import Feature, encode
 from ptklib.trees.methods import model_of
 from ptklib.trees.models import Chosen, Model, Previous
-from ptklib.trees.targets import Target, class_values
+from ptklib.trees.targets import Target
 from ptklib.trees.visible import unseen
 
 
@@ -185,7 +186,7 @@ class TreeFeaturizer(Labelled):
         domain = self._target().classes
         if domain is None:
             raise AttributeError("a numeric label has no classes")
-        return class_values(domain)
+        return typed_values(domain)
 
     @property
     def chosen_(self) -> Chosen:

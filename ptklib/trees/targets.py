@@ -1,11 +1,9 @@
 """What trees learn: a class among public ones, or a number within public bounds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ptklib.arrays import Bools, Floats, Ints
 from ptklib.columns import as_numbers
@@ -72,9 +70,3 @@ class Target:
         assert self.bounds is not None
         values = self.bounds.midpoint + np.asarray(shares) * self.bounds.half_width
         return np.clip(values, self.bounds.low, self.bounds.high)
-
-
-def class_values(classes: Domain) -> npt.NDArray[Any]:
-    """Return the classes as an array of their own type."""
-    values: Sequence[Any] = classes.values
-    return np.asarray(values, dtype=object if classes.kind == "string" else None)

@@ -149,6 +149,7 @@ FROM_PUBLIC_SEEDS = {
     "ptklib/clustering/centres.py",
     "ptklib/clustering/tree.py",
     "ptklib/embeddings/factors.py",
+    "ptklib/sgd/start.py",
     "ptklib/trees/boosting.py",
     "ptklib/trees/counted.py",
     "ptklib/trees/forest.py",

@@ -112,6 +112,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.ptk": TABLES,
     "ptklib.release": ARRAYS | NOISE,
     "ptklib.scalars": ARRAYS,
+    "ptklib.sgd": ESTIMATORS,
     "ptklib.shrinkage": ARRAYS,
     "ptklib.spec": TABLES,
     "ptklib.state": TABLES,

@@ -52,7 +52,7 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(
-    "page", ["clustering", "counts", "covariance", "embeddings", "linear", "statistics", "trees"]
+    "page", ["clustering", "counts", "covariance", "embeddings", "linear", "sgd", "statistics", "trees"]
 )
 def test_the_example_of_a_family_runs(repository: Path, page: str, tables: dict[str, pd.DataFrame]) -> None:
     exec(blocks(repository, f"{page}.md")[0], dict(tables))  # noqa: S102

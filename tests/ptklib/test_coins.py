@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from ptklib.mechanisms import coins
-from ptklib.mechanisms.coins import tossed
+from ptklib.mechanisms.coins import sampled, tossed
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:
@@ -21,7 +21,7 @@ def test_coins_fall_independently_with_the_probability_asked_for() -> None:
     assert not np.array_equal(tossed(200, 0.5), tossed(200, 0.5))  # equal once in 2**200
 
 
-def test_a_rate_below_16_bits_is_decided_by_the_other_48() -> None:
+def test_a_rate_below_8_bits_is_decided_by_the_others() -> None:
     found = tossed(4_000_000, 2.0**-17)
     assert stats.binomtest(int(found.sum()), len(found), 2.0**-17).pvalue > 1e-6
     assert found.any()
@@ -34,17 +34,24 @@ class Bits:
         self._first, self._rest = first, rest
 
     def octets(self, n: int) -> npt.NDArray[np.uint8]:
-        taken = np.array(self._first[: n // 2], dtype="<u2")
-        return taken.view(np.uint8)
+        return np.array(self._first[:n], dtype=np.uint8)
 
     def words(self, n: int) -> npt.NDArray[np.uint64]:
-        return np.array(self._rest[:n], dtype=np.uint64) << np.uint64(16)
+        return np.array(self._rest[:n], dtype=np.uint64) << np.uint64(8)
 
 
 def test_a_coin_is_what_64_bits_below_the_rate_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    threshold = (7 << 48) + 5
+    threshold = (7 << 56) + (5 << 7)
     rate = float(Fraction(threshold, 2**64))
     assert Fraction(rate) * 2**64 == threshold
-    first, rest = [6, 8, 7, 7, 7, 0], [4, 5, 6]
+    first, rest = [6, 8, 7, 7, 7, 0], [(5 << 7) - 1, 5 << 7, 5 << 8]
     monkeypatch.setattr(coins, "KeyStream", lambda: Bits(first, rest))
     assert tossed(6, rate).tolist() == [True, False, True, False, False, True]
+    assert sampled(6, rate).tolist() == [0, 2, 5]
+
+
+def test_places_of_a_small_rate_are_those_of_its_coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate = 5 / 2**16  # the first 8 bits are 0
+    monkeypatch.setattr(coins, "KeyStream", lambda: Bits([0, 1, 0, 255, 0], [4 << 48, 5 << 48, 0]))
+    assert tossed(5, rate).tolist() == [True, False, False, False, True]
+    assert sampled(5, rate).tolist() == [0, 4]

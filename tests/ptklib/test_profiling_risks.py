@@ -16,6 +16,8 @@ from ptklib import (
     Clustering,
     CountFeaturizer,
     CovarianceMatrix,
+    DPSGDClassifier,
+    DPSGDRegressor,
     HistoricalStatistics,
     TreeFeaturizer,
 )
@@ -44,8 +46,36 @@ TREES = TreeFeaturizer(
 TREES_OF_A_NUMBER = TreeFeaturizer(
     ["fare", "hour"], "speed", label_bounds=(0, 60), bounds=(0, 50), n_estimators=2, max_depth=2, epsilon=8.0
 )
+NETWORK = DPSGDClassifier(
+    ["fare", "speed", "zone"],
+    "long",
+    classes=(False, True),
+    bounds=(0, 60),
+    domains={"zone": ["a", "b"]},
+    hidden_units=(5,),
+    batch_rate=0.5,
+    epochs=2,
+    epsilon=8.0,
+    delta=1e-6,
+)
+DESCENT = DPSGDRegressor(
+    ["fare", "hour"],
+    "speed",
+    bounds=(0, 50),
+    label_bounds=(0, 60),
+    batch_rate=0.5,
+    epochs=2,
+    epsilon=8.0,
+    delta=1e-6,
+)
 EXACT = {"means": MEANS, "counts": COUNTS, "classes": CLASSES, "line": LINE}
-ALL = EXACT | {"clusters": CLUSTERS, "trees": TREES, "trees of a number": TREES_OF_A_NUMBER}
+ALL = EXACT | {
+    "clusters": CLUSTERS,
+    "trees": TREES,
+    "trees of a number": TREES_OF_A_NUMBER,
+    "network": NETWORK,
+    "descent": DESCENT,
+}
 
 
 def odd(n: int = 60) -> pd.DataFrame:
@@ -92,7 +122,7 @@ def test_no_state_has_a_lower_sum_than_the_least_one(name: str) -> None:
     assert risk.least_total(frame[:0], weights[:0]) == 0.0
 
 
-@pytest.mark.parametrize("name", ["clusters", "trees", "trees of a number"])
+@pytest.mark.parametrize("name", ["clusters", "trees", "trees of a number", "network", "descent"])
 def test_heuristics_have_no_least_sum(name: str) -> None:
     assert not isinstance(risk_of(ALL[name]), ExactRisk)
 
@@ -167,6 +197,7 @@ def test_values_outside_of_a_domain_are_a_value_of_their_own() -> None:
         CountFeaturizer(["hour"], classes=[0, 1], domains={"hour": range(4)}, epsilon=1),
         CountFeaturizer(label="long", classes=[0, 1], select={"hour": "int64"}, epsilon=1, delta=1e-6),
         AdaSSPRegressor(bounds=BOX, label_bounds=(0, 1), epsilon=1.0, delta=1e-6),
+        DPSGDRegressor(bounds=BOX, label_bounds=(0, 1), epsilon=1.0, delta=1e-6),
         TreeFeaturizer(classes=[0, 1], bounds=BOX, n_estimators=2, max_depth=2, epsilon=1.0),
     ],
 )

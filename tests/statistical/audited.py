@@ -8,6 +8,8 @@ from ptklib import (
     Clustering,
     CountFeaturizer,
     CovarianceMatrix,
+    DPSGDClassifier,
+    DPSGDRegressor,
     HistoricalStatistics,
     TreeFeaturizer,
     UserEmbeddings,
@@ -56,6 +58,15 @@ def factors(**parameters: Any) -> UserEmbeddings:
     return UserEmbeddings(
         "user", "item", users=range(3), items=range(2), n_factors=1, **{**defaults, **parameters}
     )
+
+
+def descent(**parameters: Any) -> DPSGDClassifier:
+    """Return logistic regression on one column.
+
+    Nine of ten units are in a sample: where most are not, half the noise shows in events too rare for an audit.
+    """
+    defaults = {"batch_rate": 0.9, "epochs": 0.9, "epsilon": 3.0, "delta": DELTA}
+    return DPSGDClassifier(["a"], "y", classes=(0, 1), bounds=(0, 1), **{**defaults, **parameters})
 
 
 QUICK = [
@@ -125,6 +136,24 @@ LONG = [
         "regression",
         AdaSSPRegressor(["a"], "y", bounds=(0, 1), max_norm=1, label_bounds=(0, 1), epsilon=3.0, delta=DELTA),
         1_000,
+    ),
+    Audited("descent-on-samples", descent(), 2_000),
+    Audited("descent-on-samples-of-units", descent(unit="rider", max_rows_per_unit=3), 2_000),
+    Audited("descent-on-all-rows", descent(batch_rate=1.0, epochs=3), 1_500),
+    Audited(
+        "a-network-of-a-number",
+        DPSGDRegressor(
+            ["a"],
+            "y",
+            label_bounds=(0, 1),
+            bounds=(0, 1),
+            hidden_units=(2,),
+            batch_rate=1.0,
+            epochs=2,
+            epsilon=3.0,
+            delta=DELTA,
+        ),
+        1_500,
     ),
     Audited("an-adaptive-tree", trees("adaptive"), 1_500),
     Audited("adaptive-trees-gaussian", trees("adaptive", epsilon=3.0, delta=DELTA), 2_000),

@@ -12,6 +12,7 @@ from ptklib.counts import CountFeaturizer
 from ptklib.covariance import CovarianceMatrix
 from ptklib.embeddings import UserEmbeddings
 from ptklib.linear import AdaSSPRegressor
+from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
 from ptklib.statistics import HistoricalStatistics
 from ptklib.trees import TreeFeaturizer
 
@@ -254,6 +255,51 @@ EXAMPLES = [
             delta=1e-6,
         ),
         other={"bounds": (0, 51.0)},
+    ),
+    Example(
+        "logistic-regression-by-gradient-descent",
+        DPSGDClassifier(
+            label="long",
+            classes=(False, True),
+            bounds={"speed": (0, 60), "fare": (0.0, 50.0)},
+            domains={"zone": ["a", "b", "c"]},
+            batch_rate=0.9,
+            epochs=1.8,
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"clip_norm": 0.5},
+    ),
+    Example(
+        "softmax-of-a-network-from-y",
+        DPSGDClassifier(
+            ["hour", "fare"],
+            classes=["no", "yes", "maybe"],
+            bounds=(0, 50),
+            hidden_units=(4, 3),
+            batch_rate=0.9,
+            epochs=1.8,
+            learning_rate=0.5,
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"hidden_units": (4,)},
+        label="long",
+    ),
+    Example(
+        "regression-by-gradient-descent",
+        DPSGDRegressor(
+            ["fare", "hour"],
+            "speed",
+            max_norm=50,
+            label_bounds=(0, 60),
+            hidden_units=[3],
+            batch_rate=1.0,
+            epochs=3,
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"label_bounds": (0, 61)},
     ),
     Example(
         "every-statistic-of-composite-keys",

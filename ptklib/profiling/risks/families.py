@@ -11,8 +11,10 @@ from ptklib.profiling.risks.base import RowRisk
 from ptklib.profiling.risks.clustering import ClusteringRisk
 from ptklib.profiling.risks.counts import CountsRisk
 from ptklib.profiling.risks.linear import LeastSquaresRisk
+from ptklib.profiling.risks.sgd import DescentRisk
 from ptklib.profiling.risks.statistics import StatisticsRisk
 from ptklib.profiling.risks.trees import TreesRisk
+from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
 from ptklib.statistics import HistoricalStatistics
 from ptklib.trees import TreeFeaturizer
 
@@ -22,6 +24,8 @@ _RISKS: dict[type, Callable[[Any], RowRisk]] = {
     AdaSSPRegressor: LeastSquaresRisk,
     Clustering: ClusteringRisk,
     TreeFeaturizer: TreesRisk,
+    DPSGDClassifier: DescentRisk,
+    DPSGDRegressor: DescentRisk,
 }
 
 
