@@ -15,8 +15,21 @@ _UNITS = {"record": "one record", "user": "one user", "user-in-window": "one use
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """Which target a version was shown to meet, with which confidence, in how many looks; None if it passed no test."""
+
+    target: float | None = None
+    confidence: float | None = None
+    looks: int | None = None
+
+    def document(self) -> dict[str, float | int | None]:
+        """Return it as plain values, by name."""
+        return {"target": self.target, "confidence": self.confidence, "looks": self.looks}
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
-    """Loss, assurance, privacy unit and windows of one version, as its manifest tells them.
+    """Loss, assurance, privacy unit, windows and verdict of one version, as its manifest tells them.
 
     None stands for what the manifest does not tell. `oldest` and `newest` are start and end of the first and the last
     window in the state, as ISO 8601 writes them.
@@ -30,6 +43,7 @@ class Provenance:
     max_rows_per_unit: int | None = None
     oldest: tuple[str, str] | None = None
     newest: tuple[str, str] | None = None
+    shown: Shown = Shown()
 
     def tags(self) -> dict[str, str]:
         """Say it as tags of a view; these names are all there, and `unknown` is told as such."""
@@ -85,7 +99,15 @@ def provenance_in(manifest: Mapping[str, Any], ptk_id: str) -> Provenance:
         max_rows_per_unit=guarantee.get("max_rows_per_unit"),
         oldest=_span(manifest.get("oldest_contributing_window")),
         newest=_span(manifest.get("newest_contributing_window")),
+        shown=_shown(manifest.get("verdict")),
     )
+
+
+def _shown(verdict: Mapping[str, Any] | None) -> Shown:
+    """What the verdict of a version says; one that repeats an older version has that one's."""
+    if verdict is None:
+        return Shown()
+    return Shown(verdict.get("target"), verdict.get("confidence"), verdict.get("look"))
 
 
 def _span(window: Mapping[str, Any] | None) -> tuple[str, str] | None:

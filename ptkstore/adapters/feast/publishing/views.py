@@ -39,6 +39,9 @@ _STATE_SCHEMA = pa.schema(
         ("sha256", pa.string()),
         ("assurance", pa.string()),
         ("asserted_by", pa.string()),
+        ("target", pa.float64()),
+        ("confidence", pa.float64()),
+        ("looks", pa.int64()),
         (VERSION_FEATURE, pa.int64()),
     ]
 )
@@ -60,6 +63,7 @@ def state_table(state: PublishedState) -> ViewTable:
         "manifest": state.manifest_url,
         "sha256": state.sha256,
         **state.made.assured.document(),
+        **state.made.shown.document(),
         VERSION_FEATURE: state.version,
     }
     return ViewTable(STATE_VIEW, (STATE_KEY,), pa.Table.from_pylist([row], schema=_STATE_SCHEMA))
@@ -68,8 +72,8 @@ def state_table(state: PublishedState) -> ViewTable:
 def state_view(history: History) -> FeatureView:
     """Make `ptk_state`: one row per PTK, never versioned itself (Feast serves version 0 under the bare name)."""
     description = (
-        "The newest version of every PTK, its guarantee and who vouches for it, window and manifest; set after the "
-        "PTK's views."
+        "The newest version of every PTK, its guarantee and who vouches for it, the target that it was shown to meet, "
+        "window and manifest; set after the PTK's views."
     )
     return _view(empty_state_table(), 0, history, tags={}, owner="ptkstore", description=description)
 
