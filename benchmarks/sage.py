@@ -12,71 +12,19 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from scipy.stats import t as student  # noqa: E402
-
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
-from ptkstore.domain.accounting.losses import Loss  # noqa: E402
-from ptkstore.domain.scheduling.adaptive import Adaptive, Mode  # noqa: E402
-from ptkstore.domain.scheduling.competing import Competing  # noqa: E402
-from ptkstore.domain.scheduling.orders import by_dominant_share, by_efficiency  # noqa: E402
-from ptkstore.domain.scheduling.simulation.replay import Outcome, Setting, replay  # noqa: E402
-from ptkstore.domain.scheduling.simulation.streaming import stream_through  # noqa: E402
-from ptkstore.domain.scheduling.simulation.workload import Arrival, Workload  # noqa: E402
+from benchmarks.sage_policies import POLICIES, Fared, arrivals_of, fared, interval  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "sage.json"
 SEEDS = range(20)
-HOURS = 400
-SINCE, UNTIL = 100, 300
-"""Only PTKs that arrive between these hours are counted."""
-ROWS = 16_000  # an hour of taxi trips, as in the paper
-SETTING = Setting(HOURS, ROWS, Loss(10**9), (Loss(10**7), Loss(10**9)), HOURS)
-WORKLOAD = Workload(per_window=1.0)
 RATES = tuple(step / 10 for step in range(1, 25))
 ENOUGH = 0.95
-
-Run = Callable[[tuple[Arrival, ...]], Outcome]
-POLICIES: Mapping[str, Run] = {
-    "streaming": lambda arrivals: stream_through(arrivals, SETTING),
-    "streaming, needs known": lambda arrivals: stream_through(arrivals, SETTING, looks_fail=False),
-    "query": lambda arrivals: replay(arrivals, Adaptive(ROWS), SETTING, draw_per_block=True),
-    "aggressive": lambda arrivals: replay(arrivals, Adaptive(ROWS, Mode.AGGRESSIVE), SETTING),
-    "conserve": lambda arrivals: replay(arrivals, Adaptive(ROWS), SETTING),
-    "guided": lambda arrivals: replay(arrivals, Adaptive(ROWS, Mode.GUIDED), SETTING),
-    "DPF": lambda arrivals: replay(arrivals, Competing(ROWS, Mode.GUIDED, by_dominant_share), SETTING),
-    "DPack": lambda arrivals: replay(arrivals, Competing(ROWS, Mode.GUIDED, by_efficiency), SETTING),
-}
-
-
-@dataclass(frozen=True)
-class Fared:
-    """How PTKs fared under one policy with one seed: hours and shares."""
-
-    wait: float
-    released: float
-    left: float
-
-
-def fared(policy: str, rate: float, seed: int) -> Fared:
-    """Replay one seed at one rate."""
-    outcome = POLICIES[policy](replace(WORKLOAD, per_window=rate).arrivals(HOURS, seed))
-    return Fared(
-        statistics.mean(outcome.waits(SINCE, UNTIL, HOURS)),
-        outcome.released_share(SINCE, UNTIL),
-        sum(outcome.left.values()) / HOURS / SETTING.capacity.epsilon_nano,
-    )
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Return the mean and half of the width of its 95 % interval."""
-    half = student.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values), float(half)
 
 
 def highest_rate() -> tuple[float, list[Fared]]:
@@ -131,7 +79,7 @@ def against(runs: Mapping[str, list[Fared]], ours: str, theirs: str, goal: float
 
 def speed(rate: float) -> Row:
     """Return the processor seconds of a million decisions on a pair of a PTK and a block."""
-    arrivals = replace(WORKLOAD, per_window=rate).arrivals(HOURS, 0)
+    arrivals = arrivals_of(rate, 0)
     start = time.process_time()
     decisions = POLICIES["conserve"](arrivals).decisions
     return measured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,51 @@ def save_rows(points: Mapping[str, Sequence[tuple[int, Any]]], path: Path) -> No
         )
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
+    _write(figure, path)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines of means with 95 % intervals.
+
+    Parameters
+    ----------
+    lines : mapping of str to sequence of (x, mean, half width)
+    levels : mapping of str to float
+        Horizontal lines.
+    """
+
+    title: str
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float, float]]]
+    levels: Mapping[str, float] = field(default_factory=dict)
+    scales: tuple[str, str] = ("log", "log")
+
+
+def save_panels(panels: Sequence[Panel], path: Path) -> None:
+    """Draw panels of three in a row, under one legend; a line has the same colour in all."""
+    columns = min(3, len(panels))
+    height = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.4 * columns, 3.4 * height + 0.4), layout="constrained")
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    colours = dict(zip(names, cycle(COLOURS), strict=False))
+    shown: dict[str, Any] = {}
+    for i, panel in enumerate(panels, start=1):
+        axes = figure.add_subplot(height, columns, i)
+        for name, points in panel.lines.items():
+            if points:
+                x, mean, half = zip(*points, strict=True)
+                shown[name] = axes.errorbar(
+                    x, mean, half, color=colours[name], marker="o", ms=3, lw=1.2, capsize=2, label=name
+                )
+        for name, level in panel.levels.items():
+            shown[name] = axes.axhline(level, color="0.4", linestyle=":", lw=1)
+        axes.set(xlabel=panel.x, ylabel=panel.y, xscale=panel.scales[0], yscale=panel.scales[1])
+        axes.set_title(panel.title, fontsize=10)
+        axes.grid(alpha=0.3)
+    beside = min(len(shown), IN_A_ROW * columns)
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=beside, fontsize=8)
     _write(figure, path)
 
 
