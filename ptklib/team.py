@@ -18,6 +18,7 @@ from ptklib.families import TEAM_CODE, trust_family
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, check_name
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+from ptklib.scalars import finite_number
 from ptklib.state import ReleasedState, TableSchema
 
 _ELSEWHERE = (
@@ -26,6 +27,13 @@ _ELSEWHERE = (
 )
 
 _ROWS, _DOMAINS = "rows", "domains"
+_OF_LOSSES = frozenset({"row_losses", "loss_max"})
+_NO_LOSSES = (
+    "this team code has no loss of single rows: declare row_losses(state, rows) beside its train_dp, or as a method of "
+    "its class"
+)
+_LOSS_MAX_LEAST, _LOSS_MAX_MOST = 1e-100, 1e100
+"""Between them no quotient of two losses is lost."""
 _COMPONENT = re.compile(r"\w{1,200}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,62}", re.ASCII)
@@ -65,6 +73,11 @@ class TeamCode(DPEstimator):
         How many those are at most.
     noise_names : sequence of str, optional
         The names that a release may give a noise variance for. None: described before there was this parameter.
+    row_losses : str, optional
+        The loss of each row under a state: a function `row_losses`, or `code` itself where that is a class with such a
+        method. None: there is none, and then nothing is profiled, evaluated or validated.
+    loss_max : float
+        The largest loss of a row, B: losses are clipped to [0, B]. All that is told of them is in parts of B.
 
     Notes
     -----
@@ -72,6 +85,9 @@ class TeamCode(DPEstimator):
     :Unit: what the owner asserts: a row, or with `unit` up to `max_rows_per_unit` rows of one id.
     :Neighbours: add or remove one unit.
     :Mechanism: unknown; the loss composes as one known by (epsilon, delta) alone.
+
+    A service clips and noises sums of `row_losses` itself. That the loss of a row depends on that row and the state
+    alone is the owner's word too, and what is released of such sums is asserted like the training.
     """
 
     bundle: Any
@@ -87,6 +103,8 @@ class TeamCode(DPEstimator):
     unit: Any = None
     max_rows_per_unit: Any = 1
     noise_names: Any = None
+    row_losses: Any = None
+    loss_max: Any = 1.0
 
     def declared_loss(self) -> PrivacyLoss:
         """Return what the owner asserts; it is charged as a loss known by (epsilon, delta) alone."""
@@ -146,6 +164,33 @@ class TeamCode(DPEstimator):
             and field.name not in declared[name]
         )
 
+    def largest_loss(self) -> float:
+        """Return the largest loss of a row, which losses are clipped to.
+
+        Raises
+        ------
+        InvalidParameterError
+            There are no losses of rows, or their largest is no positive number.
+        """
+        if self.row_losses is None:
+            raise InvalidParameterError(_NO_LOSSES)
+        largest = finite_number(self.loss_max, "loss_max")
+        if not _LOSS_MAX_LEAST <= largest <= _LOSS_MAX_MOST:
+            raise InvalidParameterError(
+                "loss_max, the largest loss of a row, must lie between 1e-100 and 1e100"
+            )
+        return largest
+
+    def to_spec(self) -> dict[str, Any]:
+        """Return family and parameters as plain JSON values; without losses of rows, nothing is said of them.
+
+        So code that has none is described as it was before there were any, and its states are continued.
+        """
+        spec = super().to_spec()
+        if self.row_losses is None:
+            spec["params"] = {name: value for name, value in spec["params"].items() if name not in _OF_LOSSES}
+        return spec
+
     def released_keys(self) -> tuple[str, ...]:
         """Return the tables whose keys are part of the release."""
         return check_columns(self.selected, "selected")
@@ -167,8 +212,13 @@ class TeamCode(DPEstimator):
             raise InvalidParameterError("bundle must be a SHA-256 in hexadecimal")
         if not isinstance(self.code, str) or _ENTRY.fullmatch(self.code) is None:
             raise InvalidParameterError("code must be written as module:name")
-        if self.eval is not None and (not isinstance(self.eval, str) or _ENTRY.fullmatch(self.eval) is None):
-            raise InvalidParameterError("eval must be written as module:name")
+        for name, entry in (("eval", self.eval), ("row_losses", self.row_losses)):
+            if entry is not None and (not isinstance(entry, str) or _ENTRY.fullmatch(entry) is None):
+                raise InvalidParameterError(f"{name} must be written as module:name")
+        if self.row_losses is not None:
+            self.largest_loss()
+        elif self.loss_max != 1.0:
+            raise InvalidParameterError("loss_max is said of row_losses, and there are none")
         for name, value in (("arguments", self.arguments), ("synthetic", self.synthetic)):
             if value is not None and not isinstance(value, Mapping):
                 raise InvalidParameterError(f"{name} must be a mapping")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT, ROWS_GONE
 from ptkstore.adapters.sandbox.messages.orders import Answer, Order, decode_order, encode_answer
@@ -16,6 +16,9 @@ from ptkstore.adapters.sandbox.processes import fork_server, hardening
 from ptkstore.errors import CorruptObject, WindowGone
 from ptkstore.ports import row_processes
 from ptkstore.ports.row_processes import RunFailed
+
+if TYPE_CHECKING:
+    from ptkstore.adapters.sandbox.confinement.confined import Confinement
 
 _LEAST_ROOM_BYTES: Final = 32 << 20
 
@@ -65,26 +68,31 @@ def _run(order: Order) -> Answer:
         case row_processes.ProfileRequest():
             from ptkstore.adapters.sandbox.child.profile import profile
 
-            return profile(request, raw)
+            return profile(request, raw, _confinement(order))
         case row_processes.DriftRequest():
             from ptkstore.adapters.sandbox.child.profile import has_drifted
 
-            return has_drifted(request, raw)
+            return has_drifted(request, raw, _confinement(order))
         case row_processes.EvaluateRequest():
             from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
-            return evaluate(request, raw)
+            return evaluate(request, raw, _confinement(order))
         case row_processes.CollectRequest():
             from ptkstore.adapters.sandbox.child.train import collect
 
             return collect(request, raw, FsspecStaging(order.staging_url, sealer))
         case row_processes.TrainRequest():
             from ptkstore.adapters.sandbox.child.train import train
-            from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 
-            staging = FsspecStaging(order.staging_url, sealer)
-            bubblewrap = Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url))
-            return train(request, raw, staging, bubblewrap, order.limits)
+            return train(request, raw, FsspecStaging(order.staging_url, sealer), _confinement(order))
+
+
+def _confinement(order: Order) -> Confinement:
+    """What team code is run in: it sees neither rows at rest nor staging."""
+    from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
+    from ptkstore.adapters.sandbox.confinement.confined import Confinement
+
+    return Confinement(Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url)), order.limits)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.estimates import UNITS, LossEstimate
 from ptklib.profiling.evaluation import RowValidation
 from ptklib.profiling.risks import RowRisk, WrongAnswers, risk_of
-from ptklib.profiling.samples import ProfileSet
+from ptklib.profiling.samples import Examples, ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.spec import estimator_from_spec
 
@@ -67,6 +67,25 @@ class LossEstimator:
         risk, plan = self._risk(), mass_plan(self.epsilon)
         losses = RowValidation(risk, test_set, test_set.hashes).losses(state)
         return draw_mass(plan, losses)
+
+    def of_losses(self, losses: Floats, units: Ints) -> LossEstimate:
+        """Return the estimate from losses of rows that were computed elsewhere, by the code of a team.
+
+        Parameters
+        ----------
+        losses : ndarray of shape (n_rows,), float64
+            The loss of each row of the test set; clipped to [0, 1], 1 where it is no number.
+        units : ndarray of shape (n_rows,), integer
+            The number of each row's privacy unit, as `ProfileSet.sample` tells it.
+
+        Notes
+        -----
+        :Guarantee: epsilon-DP if the loss of a row depends on that row and the state alone. Otherwise none: a unit that
+            comes or goes may move the losses of all.
+        """
+        self._risk()
+        examples = Examples.of(units, np.ones(len(units), dtype=np.bool_))
+        return draw_mass(mass_plan(self.epsilon), examples.per_unit(losses))
 
     def _risk(self) -> RowRisk:
         if not isinstance(self.ptk, DPEstimator | Mapping):

@@ -148,7 +148,10 @@ class Eraser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """All that a profiling process gets to know: `epsilons` are profiled from `n_min` units on, as `ask` says."""
+    """All that a profiling process gets to know: `epsilons` are profiled from `n_min` units on, as `ask` says.
+
+    `bundle` is the code of an estimator that is no family of the library.
+    """
 
     estimator: Mapping[str, Any]
     ask: ProfileAsk
@@ -156,17 +159,23 @@ class ProfileRequest:
     n_min: int
     confidence: float
     profile_set: tuple[OpenedRows, ...]
+    bundle: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRequest:
-    """All that a process gets to know that tests a released state; `state` holds its files, as in `TrainRequest`."""
+    """All that a process gets to know that tests a released state.
+
+    `state` holds its files, as in `TrainRequest`. `bundle` is the code of an estimator that is no family of the
+    library.
+    """
 
     estimator: Mapping[str, Any]
     ask: ProfileAsk
     epsilon: float
     state: Mapping[str, bytes]
     profile_set: tuple[OpenedRows, ...]
+    bundle: bytes | None = None
 
 
 class SampleProfiler(Protocol):
@@ -189,7 +198,8 @@ class EvaluateRequest:
     """All that an evaluating process gets to know.
 
     The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`. With the metric
-    `accuracy` the loss of a row is the share of its answers that are wrong.
+    `accuracy` the loss of a row is the share of its answers that are wrong. `bundle` is the code of an estimator that is
+    no family of the library: it says the loss of each row.
     """
 
     estimator: Mapping[str, Any]
@@ -197,6 +207,7 @@ class EvaluateRequest:
     state: Mapping[str, bytes]
     rows: tuple[OpenedRows, ...]
     metric: str = "loss"
+    bundle: bytes | None = None
 
 
 class Evaluator(Protocol):

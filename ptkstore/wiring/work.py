@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from ptkstore.application.delivery import deliver_event
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
+from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.application.profiling import detect_drift, profile_ptk
@@ -41,6 +42,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
     def opening() -> Opening:  # made for the job that needs it, as all adapters are
         return Opening(adapters.keys, adapters.catalog.journal_view(), adapters.raw, keep_alive)
 
+    def code() -> CodeSource:
+        return CodeSource(adapters.bundles, adapters.sandbox)
+
     def deliver() -> None:
         deliver_event.deliver_event(
             job,
@@ -72,24 +76,23 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             opening(),
             train_ptk.Storing(adapters.staging, adapters.lake),
             trainer=adapters.trainer,
-            bundles=adapters.bundles,
-            sandbox=adapters.sandbox,
+            code=code(),
             rows_per_partial=settings.rows_per_partial,
         ),
         JobKind.PARTIAL: lambda: collect_partial.collect_partial(
             job, spending, opening(), staging=adapters.staging, trainer=adapters.trainer
         ),
         JobKind.PROFILE: lambda: profile_ptk.profile_ptk(
-            job, spending, opening(), profiler=adapters.profiler
+            job, spending, opening(), code=code(), profiler=adapters.profiler
         ),
         JobKind.DRIFT: lambda: detect_drift.detect_drift(
-            job, spending, opening(), lake=adapters.lake, profiler=adapters.profiler
+            job, spending, opening(), code=code(), lake=adapters.lake, profiler=adapters.profiler
         ),
         JobKind.EVALUATE: lambda: evaluate_ptk.evaluate_ptk(
-            job, spending, opening(), lake=adapters.lake, evaluator=adapters.evaluator
+            job, spending, opening(), code=code(), lake=adapters.lake, evaluator=adapters.evaluator
         ),
         JobKind.VALIDATE: lambda: validate_ptk.validate_ptk(
-            job, spending, opening(), staging=adapters.staging, evaluator=adapters.evaluator
+            job, spending, opening(), code=code(), staging=adapters.staging, evaluator=adapters.evaluator
         ),
         JobKind.PLACE: lambda: place_state.place_state(
             job, **always, staging=adapters.staging, lake=adapters.lake

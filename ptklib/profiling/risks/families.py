@@ -13,9 +13,11 @@ from ptklib.profiling.risks.counts import CountsRisk
 from ptklib.profiling.risks.linear import LeastSquaresRisk
 from ptklib.profiling.risks.sgd import DescentRisk
 from ptklib.profiling.risks.statistics import StatisticsRisk
+from ptklib.profiling.risks.team import TeamRisk
 from ptklib.profiling.risks.trees import TreesRisk
 from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
 from ptklib.statistics import HistoricalStatistics
+from ptklib.team import TeamCode
 from ptklib.trees import TreeFeaturizer
 
 _RISKS: dict[type, Callable[[Any], RowRisk]] = {
@@ -23,6 +25,7 @@ _RISKS: dict[type, Callable[[Any], RowRisk]] = {
     CountFeaturizer: CountsRisk,
     AdaSSPRegressor: LeastSquaresRisk,
     Clustering: ClusteringRisk,
+    TeamCode: TeamRisk,
     TreeFeaturizer: TreesRisk,
     DPSGDClassifier: DescentRisk,
     DPSGDRegressor: DescentRisk,

@@ -1,4 +1,4 @@
-"""Bundles of team code that nothing needs any more: no registered PTK, no version, no training under way."""
+"""Bundles of team code that nothing needs any more: no registered PTK, no version, no training or validation to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.bundles import BUNDLES, bundle_of, bundle_path
 from ptkstore.domain.versions.versions import PTKS
@@ -141,12 +141,9 @@ class _Needs:
                 key = (version.ptk_id, version.number)
                 if key not in self._of_versions:
                     self._of_versions[key] = bundle_of(version.content["config"])
-            # A training goes on with the code it was begun with, also where its PTK has other code by now, or is gone.
-            training = {
-                team_of(str(job.ptk_id))
-                for job in uow.jobs.find(state=JobState.OPENED)
-                if job.kind is JobKind.TRAIN
-            }
+            # Also where their PTK has other code by now, or is gone.
+            jobs = [*uow.jobs.find(state=JobState.OPENED), *uow.jobs.find(state=JobState.READY)]
+            training = {team_of(str(job.ptk_id)) for job in jobs if _keeps_its_code(job)}
         return _Needed(_without_none({*registered, *self._of_versions.values()}), frozenset(training))
 
     def _lake_alone(self, paths: Iterable[str], lake: Lake) -> frozenset[str] | None:
@@ -159,6 +156,14 @@ class _Needs:
                 except (CorruptObject, InvalidRequest):
                     return None
         return _without_none(published)
+
+
+def _keeps_its_code(job: Job) -> bool:
+    """Whether a job goes on with code that its PTK may not have any more.
+
+    A state that waits for its verdict is judged by the code that trained it.
+    """
+    return job.kind is JobKind.VALIDATE or (job.kind is JobKind.TRAIN and job.state is JobState.OPENED)
 
 
 def _without_none(digests: Iterable[str | None]) -> frozenset[str]:

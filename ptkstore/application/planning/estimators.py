@@ -69,7 +69,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         )
     config = settled_config(config, policy)
     pin_of(config, policy)
-    _check_team_code(ptk_id, estimator, config)
+    _check_team_code(ptk_id, trainer, estimator, config)
     for column in columns:
         if schema.type_of(column) is None:
             names = ", ".join(name for name, _ in schema.columns)
@@ -113,13 +113,27 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     )
 
 
-def _check_team_code(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """`InvalidRequest` where team code would have to run for more than a training."""
-    unsupported = sorted(set(config) & {"epsilons", "evaluate", "profile"})
-    if bundle_of(estimator) is not None and unsupported:
+_OF_LOSSES = frozenset({"accept", "epsilons", "evaluate", "profile"})
+"""What a config asks for that is read off losses of rows."""
+
+
+def _check_team_code(
+    ptk_id: str, trainer: Any, estimator: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
+    """`InvalidRequest` where team code would have to say more of rows than it can."""
+    if bundle_of(estimator) is None:
+        return
+    unsupported = sorted(set(config) & _OF_LOSSES)
+    if trainer.row_losses is None and unsupported:
         raise InvalidRequest(
-            f"PTK {ptk_id}: team code is trained with the epsilon that it declares; the service neither profiles nor "
-            f"evaluates it, so its config cannot have {', '.join(unsupported)}"
+            f"PTK {ptk_id}: its team code has no row_losses(state, rows), so it is trained with the epsilon that it "
+            f"declares and nothing is told of its losses: its config cannot have {', '.join(unsupported)}"
+        )
+    profile = config.get("profile")
+    if isinstance(profile, Mapping) and profile.get("evaluation") not in (None, "rows"):
+        raise InvalidRequest(
+            f"PTK {ptk_id}: team code is profiled by its row_losses; its eval is run on synthetic rows only, so "
+            "evaluation of profile is 'rows'"
         )
 
 

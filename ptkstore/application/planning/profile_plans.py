@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ptklib.privacy import PrivacyLoss
     from ptklib.profiling.drift import DriftTest
     from ptklib.profiling.profiler import Profiler
+    from ptklib.profiling.subjects import TeamPtk
 
 SETTINGS = {
     "points": 3,
@@ -181,8 +182,14 @@ def drift_price(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -
     return _price(drift_test_of(estimator, ask, ask.drift).declared_loss(), policy)
 
 
-def profiler_of(estimator: Mapping[str, Any], ask: ProfileAsk) -> Profiler:
-    """Return the library's profiler for what is asked: all of the grid, or what a window is asked of it."""
+def profiler_of(estimator: Mapping[str, Any] | TeamPtk, ask: ProfileAsk) -> Profiler:
+    """Return the library's profiler for what is asked: all of the grid, or what a window is asked of it.
+
+    Parameters
+    ----------
+    estimator : mapping or TeamPtk
+        As data, or as what runs the code of a team.
+    """
     from ptklib.profiling.profiler import Profiler  # loads every family
 
     return Profiler(
@@ -201,7 +208,7 @@ def profiler_of(estimator: Mapping[str, Any], ask: ProfileAsk) -> Profiler:
     )
 
 
-def drift_test_of(estimator: Mapping[str, Any], ask: ProfileAsk, epsilon: float) -> DriftTest:
+def drift_test_of(estimator: Mapping[str, Any] | TeamPtk, ask: ProfileAsk, epsilon: float) -> DriftTest:
     """Return the library's test whether a state still has the risk that its profile promised."""
     from ptklib.profiling.closed_form.profiles import NO_LOSS
     from ptklib.profiling.drift import DriftTest

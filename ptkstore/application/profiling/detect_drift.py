@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
 from ptkstore.application.planning.profile_plans import drift_price
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
@@ -20,7 +21,13 @@ from ptkstore.ports.row_processes import DriftRequest, OpenedRows, RunFailed, Sa
 
 
 def detect_drift(
-    job: Job, spending: Spending, opening: Opening, *, lake: Lake, profiler: SampleProfiler
+    job: Job,
+    spending: Spending,
+    opening: Opening,
+    *,
+    code: CodeSource,
+    lake: Lake,
+    profiler: SampleProfiler,
 ) -> None:
     """Spend, open the profile set, test; a profile that drifted is not planned with any more, and is renewed.
 
@@ -29,14 +36,14 @@ def detect_drift(
     with spending.begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.version)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
-    pay_and_run(_Testing(job, profiler, state), spending, opening)
+    pay_and_run(_Testing(job, profiler, code.of_job(job, spending.begin), state), spending, opening)
 
 
 class _Testing(ProfileSetRun[bool]):
     ran_step, kept_step = "tested", "verdict-kept"
 
-    def __init__(self, job: Job, profiler: SampleProfiler, state: Mapping[str, bytes]) -> None:
-        super().__init__(job, profiler)
+    def __init__(self, job: Job, profiler: SampleProfiler, code: OwnCode, state: Mapping[str, bytes]) -> None:
+        super().__init__(job, profiler, code)
         self._state = state
 
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
@@ -46,7 +53,9 @@ class _Testing(ProfileSetRun[bool]):
         self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
     ) -> bool | RunFailed:
         assert self.ask.drift is not None
-        request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, rows)
+        request = DriftRequest(
+            spent.spec.estimator, self.ask, self.ask.drift, self._state, rows, self.code.bundle
+        )
         return self.profiler.has_drifted(request, keep_alive)
 
     def keep(

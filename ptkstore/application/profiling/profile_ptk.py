@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
 from ptkstore.application.planning.profile_plans import Attempt, attempt_of
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
@@ -17,9 +18,14 @@ from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, RunFailed, SampleProfiler
 
 
-def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: SampleProfiler) -> None:
-    """Ask one window's profile set for the epsilons that have no answer yet; the plan of later windows reads them."""
-    pay_and_run(_Profiling(job, profiler), spending, opening)
+def profile_ptk(
+    job: Job, spending: Spending, opening: Opening, *, code: CodeSource, profiler: SampleProfiler
+) -> None:
+    """Ask one window's profile set for the epsilons that have no answer yet; the plan of later windows reads them.
+
+    Team code is fetched, and its sandbox tried, before anything is spent.
+    """
+    pay_and_run(_Profiling(job, profiler, code.of_job(job, spending.begin)), spending, opening)
 
 
 class _Profiling(ProfileSetRun[tuple[Point, ...]]):
@@ -44,6 +50,7 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
             attempt.n_min,
             attempt.confidence,
             rows,
+            self.code.bundle,
         )
         return self.profiler.profile(request, keep_alive)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun
 from ptkstore.application.profiling.profile_requests import notify_owners, sharing
 from ptkstore.domain.jobs import Job, Outcome
@@ -28,15 +29,17 @@ class ProfileSetRun(PaidRun[R]):
     ----------
     ask, record :
         What is asked, and the profile's record; there once the run is priced.
+    code :
+        The code of the PTK, where it is a team's.
     """
 
     locks_stream = True
     ask: ProfileAsk
     record: ProfileRecord
 
-    def __init__(self, job: Job, profiler: SampleProfiler) -> None:
+    def __init__(self, job: Job, profiler: SampleProfiler, code: OwnCode) -> None:
         super().__init__(job)
-        self.profiler = profiler
+        self.profiler, self.code = profiler, code
 
     @abstractmethod
     def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
@@ -47,6 +50,7 @@ class ProfileSetRun(PaidRun[R]):
         ask, record = claimed.spec.profile, uow.profiles.of_job(self.job.id)
         if ask is None or record is None or ask.key != record.key:
             return Ended(Outcome.WITHDRAWN)
+        self.code.check(claimed.spec.ptk_id, claimed.spec.estimator)
         self.ask, self.record = ask, record
         return self.priced(claimed.spec, claimed.stream.policy) or Ended(Outcome.WITHDRAWN)
 

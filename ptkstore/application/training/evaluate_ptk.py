@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
-from ptkstore.application.training.on_test_set import OnTestSet
+from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
@@ -19,12 +20,25 @@ from ptkstore.ports.objects import Lake
 from ptkstore.ports.row_processes import Evaluator
 
 
-def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, evaluator: Evaluator) -> None:
-    """Release one estimate of a version's loss, at most, from the test block of the version's window."""
+def evaluate_ptk(
+    job: Job, spending: Spending, opening: Opening, *, code: CodeSource, lake: Lake, evaluator: Evaluator
+) -> None:
+    """Release one estimate of a version's loss, at most, from the test block of the version's window.
+
+    Parameters
+    ----------
+    code : CodeSource
+        Where the code of a version of team code comes from: it says the loss of each row.
+    """
     with spending.begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.version)
-    state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
-    pay_and_run(_Evaluating(job, version.content["config"], state, evaluator), spending, opening)
+    # before the loss is spent: the lake may not answer
+    tested = Tested(
+        estimator=version.content["config"],
+        state=state_files_of(version, lake),
+        code=code.of_estimator(job, version.content["config"]),
+    )
+    pay_and_run(_Evaluating(job, tested, evaluator), spending, opening)
 
 
 class _Evaluating(OnTestSet):

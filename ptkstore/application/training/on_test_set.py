@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ptkstore.application.ledger.charging import Price, reserve
+from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.evaluations import RiskMass
@@ -18,15 +20,25 @@ from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
 
 
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A trained state: its estimator as data, its files by the names they had when they were written, and its code.
+
+    It has `code` where its losses are said by the code of a team.
+    """
+
+    estimator: Mapping[str, Any]
+    state: Mapping[str, bytes]
+    code: OwnCode
+
+
 class OnTestSet(PaidRun[RiskMass]):
     """A paid run that reserves on all test blocks of its window, and has the loss of a state estimated there.
 
     Parameters
     ----------
-    estimator : mapping
-        The estimator of the state, as data.
-    state : mapping of str to bytes
-        Its files, by the names they had when they were written.
+    tested : Tested
+        The state.
 
     Attributes
     ----------
@@ -36,11 +48,9 @@ class OnTestSet(PaidRun[RiskMass]):
 
     denied: ClassVar[str]
 
-    def __init__(
-        self, job: Job, estimator: Mapping[str, Any], state: Mapping[str, bytes], evaluator: Evaluator
-    ) -> None:
+    def __init__(self, job: Job, tested: Tested, evaluator: Evaluator) -> None:
         super().__init__(job)
-        self._estimator, self._state, self._evaluator = estimator, state, evaluator
+        self._tested, self._evaluator = tested, evaluator
 
     @abstractmethod
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
@@ -53,10 +63,12 @@ class OnTestSet(PaidRun[RiskMass]):
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserve here, on all test blocks of the window."""
         spec, policy = claimed.spec, claimed.stream.policy
+        if self._tested.code.is_spent:
+            return Ended(Outcome.FAILED)
         epsilon = self.epsilon(spec.config)
         if epsilon is None:
             return Ended(Outcome.WITHDRAWN)
-        price = price_of_estimate(self._estimator, epsilon, policy)
+        price = price_of_estimate(self._tested.estimator, epsilon, policy)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
             blocks = BlockSet.of(part_blocks(TEST, self.job.window, policy, groups))
@@ -73,10 +85,11 @@ class OnTestSet(PaidRun[RiskMass]):
     ) -> RiskMass | RunFailed:
         """Have the loss estimated for the epsilon that was paid."""
         request = EvaluateRequest(
-            estimator=self._estimator,
+            estimator=self._tested.estimator,
             epsilon=spent.spend.loss.spendable_epsilon,
-            state=self._state,
+            state=self._tested.state,
             rows=rows,
             metric=self.metric(spent.spec.config),
+            bundle=self._tested.code.bundle,
         )
         return self._evaluator.evaluate(request, keep_alive)

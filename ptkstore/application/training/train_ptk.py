@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price, price_of
+from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import (
     CHANGED,
     ClaimedRun,
@@ -37,18 +38,16 @@ from ptkstore.domain.evaluations import accept_epsilon
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
 from ptkstore.domain.streams.blocks import BlockRange, groups_behind, windows_behind
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.versions.manifests import content_of, elected_manifest
 from ptkstore.domain.versions.versions import Draft, Version
-from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
+from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
 from ptkstore.ports.row_processes import OpenedRows, RunFailed, Trainer, TrainRequest
-from ptkstore.ports.team_code import Bundles, Sandbox
 
 PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
 
@@ -68,8 +67,7 @@ def train_ptk(
     storing: Storing,
     *,
     trainer: Trainer,
-    bundles: Bundles,
-    sandbox: Sandbox,
+    code: CodeSource,
     rows_per_partial: int,
 ) -> None:
     """Train one PTK on one window; at most one output of its reservation is ever elected.
@@ -87,12 +85,14 @@ def train_ptk(
         The claimed training.
     spending, opening, storing : Spending, Opening, Storing
         What charges, what opens rows, and what keeps a draft.
+    code : CodeSource
+        Where team code comes from.
     rows_per_partial : int
         A run that is planned for more rows is split.
     """
     begin, keys, staging = spending.begin, opening.keys, storing.staging
     # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
-    basis = _basis(job, begin, storing.lake, _bundle(job, begin, bundles, sandbox))
+    basis = _basis(job, begin, storing.lake, code.of_job(job, begin))
     opening.raw.check_writable()
     with OwnDraft(job.window, keys, staging) as draft:
         run = _Training(job, basis, draft, trainer, rows_per_partial, keys, staging)
@@ -112,8 +112,7 @@ class _Basis:
     previous: Version | None
     state: Mapping[str, bytes] | None
     """The files of its state; None if it is unreadable, and so is not gone on from."""
-    bundle_sha256: str | None
-    bundle: bytes | None
+    code: OwnCode
 
     def continued(self, spec: PtkSpec, policy: Policy, blocks: BlockRange) -> Version | None:
         """The version whose state a run goes on from: of the same model, of rows of the same kind."""
@@ -158,8 +157,7 @@ class _Training(PaidRun[Draft]):
         self.partials = ended_partials_of(uow, claimed.job)
         if any(one.outcome is not Outcome.DONE for one in self.partials):
             return Ended(Outcome.FAILED)
-        if bundle_of(claimed.spec.estimator) != self._basis.bundle_sha256:
-            raise LateWriter(f"PTK {claimed.spec.ptk_id} got other code meanwhile")
+        self._basis.code.check(claimed.spec.ptk_id, claimed.spec.estimator)
         loss = claimed.history[0].loss
         event = event_of(claimed.spec.estimator, loss)  # raises before anything is spent
         if claimed.spend is not None and not is_paid_for(claimed.spec.estimator, claimed.spend):
@@ -185,7 +183,7 @@ class _Training(PaidRun[Draft]):
             draft_id=self._draft.id,
             draft_key=self._draft.key,
             previous_state=self._basis.state if self._continued(spent) else None,
-            bundle=self._basis.bundle,
+            bundle=self._basis.code.bundle,
         )
         if self.partials:  # no row is opened, and no key of rows is handed on
             partials = staged(self.partials, self._keys)
@@ -254,11 +252,11 @@ class _Training(PaidRun[Draft]):
         return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks.first)
 
 
-def _basis(job: Job, begin: Begin, lake: Lake, code: tuple[str | None, bytes | None]) -> _Basis:
+def _basis(job: Job, begin: Begin, lake: Lake, code: OwnCode) -> _Basis:
     """Claims of a PTK come one after the other, so its last version stays the last while this job is held."""
     with begin() as uow:
         previous = uow.versions.latest(str(job.ptk_id))
-    return _Basis(previous, None if previous is None else _state_of(previous, lake), *code)
+    return _Basis(previous, None if previous is None else _state_of(previous, lake), code)
 
 
 def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
@@ -278,14 +276,3 @@ def _needless(job: Job, begin: Begin) -> tuple[Job, ...]:
     """The partials of a training that has ended, whoever ended it; none while somebody runs it."""
     with begin() as uow:
         return needless_partials_of(uow, uow.jobs.get(job.id))
-
-
-def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple[str | None, bytes | None]:
-    """The code of a PTK that is no family of the library, and its name; the sandbox holds, or `NoSandbox`."""
-    with begin() as uow:
-        spec = next((one for one in uow.ptks.find(stream=job.stream) if one.ptk_id == job.ptk_id), None)
-    sha256 = None if spec is None else bundle_of(spec.estimator)
-    if sha256 is None or job.state is JobState.OPENED:  # an opened run of team code is not run again
-        return sha256, None
-    sandbox.check()
-    return sha256, bundles.get(sha256)

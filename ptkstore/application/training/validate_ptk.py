@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import (
     CHANGED,
     ClaimedRun,
@@ -20,7 +21,7 @@ from ptkstore.application.paid_runs.paid_run import (
 )
 from ptkstore.application.ptks.earlier_looks import confidence_of, earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
-from ptkstore.application.training.on_test_set import OnTestSet
+from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
@@ -41,19 +42,32 @@ NO_CONFIDENCE_LEFT: Final = "confidence-used-up"
 
 
 def validate_ptk(
-    job: Job, spending: Spending, opening: Opening, *, staging: Staging, evaluator: Evaluator
+    job: Job,
+    spending: Spending,
+    opening: Opening,
+    *,
+    code: CodeSource,
+    staging: Staging,
+    evaluator: Evaluator,
 ) -> None:
     """Release one verdict on a trained state, at most, from the test block of its window.
 
     A state that is accepted becomes the next version in the transaction that keeps the verdict. The draft of any other
     one is destroyed with its key: nothing that was not validated leaves staging.
+
+    Parameters
+    ----------
+    code : CodeSource
+        Where the code of a state of team code comes from: it says the loss of each row.
     """
     draft_id = str(job.draft_id)
     try:  # before the loss is spent
         candidate = read_candidate(draft_id, opening.keys, staging)
+        estimator = candidate.content["config"]
+        tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator))
     except (CorruptObject, UnknownName, WindowGone):
-        candidate = None
-    pay_and_run(_Validating(job, candidate, evaluator), spending, opening)
+        candidate, tested = None, Tested({}, {}, OwnCode())
+    pay_and_run(_Validating(job, candidate, tested, evaluator), spending, opening)
     if _is_over(job, draft_id, spending.begin):
         destroy_drafts((draft_id,), opening.keys, staging)
 
@@ -70,10 +84,10 @@ class _Validating(OnTestSet):
     denied = "validation-denied"
     locks_stream = True  # the trainings of a PTK that is given up release what they reserved
 
-    def __init__(self, job: Job, candidate: Candidate | None, evaluator: Evaluator) -> None:
-        content = {"config": {}} if candidate is None else candidate.content
-        super().__init__(job, content["config"], {} if candidate is None else candidate.state, evaluator)
-        self._candidate, self._content = candidate, content
+    def __init__(self, job: Job, candidate: Candidate | None, tested: Tested, evaluator: Evaluator) -> None:
+        super().__init__(job, tested, evaluator)
+        self._candidate = candidate
+        self._content: Mapping[str, Any] = {} if candidate is None else candidate.content
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserve as any run on a test set, if the draft can be read and its PTK asks for what it asked then."""

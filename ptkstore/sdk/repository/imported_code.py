@@ -45,7 +45,7 @@ def described_as_imported(
     if not is_team_code(train_dp):
         return estimator_spec(train_dp), None
     functions = isinstance(train_dp, TeamFunctions)
-    things = [train_dp.train_dp, train_dp.eval] if functions else [type(train_dp)]
+    things = [train_dp.train_dp, train_dp.eval, train_dp.row_losses] if functions else [type(train_dp)]
     return described(train_dp, source_of_imported([one for one in things if one is not None]))
 
 
@@ -66,8 +66,8 @@ def source_of_imported(things: Sequence[Any]) -> Source:
     folders = sorted(set(roots.values()))
     if len(folders) > 1:
         raise InvalidRequest(
-            f"train_dp and eval are imported from two folders, {folders[0]} and {folders[1]}: put them below one, so "
-            "that they can travel together"
+            f"the functions of a PTK are imported from two folders, {folders[0]} and {folders[1]}: put them below one, "
+            "so that they can travel together"
         )
     return Source(folders[0], _files(folders[0], modules))
 

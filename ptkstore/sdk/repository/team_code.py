@@ -30,6 +30,12 @@ class TeamFunctions:
         It returns such a mapping and spends `epsilon`.
     eval : function, optional
         ``eval(testset_iter, model_state)``; a float. It is run on synthetic rows only.
+    row_losses : function, optional
+        ``row_losses(state, rows)``; the loss of each row, from a mapping of table names to tables and a pyarrow table
+        with `columns`. With it the PTK may have `epsilons`, `profile`, `evaluate` and `accept`. The loss of a row must
+        depend on that row and the state alone, in its last bit too: what is released of losses is `asserted` by that.
+    loss_max : float
+        B, the largest loss of a row. The store clips each to [0, B], and `target` is in parts of B.
     columns : sequence of str
         Columns of the stream that `train_dp` is given.
     tables : mapping
@@ -53,6 +59,8 @@ class TeamFunctions:
 
     train_dp: Callable[..., Any]
     eval: Callable[..., Any] | None = None
+    row_losses: Callable[..., Any] | None = None
+    loss_max: float = 1.0
     columns: Sequence[str]
     tables: Mapping[str, Mapping[str, Any]]
     epsilon: float
@@ -67,6 +75,8 @@ class TeamFunctions:
 class FunctionFacts(TypedDict, total=False):
     """What is said of `train_dp` beside it, as `TeamFunctions` tells it; `arguments` is what that calls `config`."""
 
+    row_losses: Callable[..., Any] | None
+    loss_max: float
     columns: Sequence[str]
     tables: Mapping[str, Mapping[str, Any]]
     epsilon: float
@@ -163,7 +173,7 @@ def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]
     try:
         given = _of_functions(estimator, source) if isinstance(estimator, TeamFunctions) else None
         given = given or _of_estimator(estimator, source)
-        entries = [given["code"], *([given["eval"]] if given.get("eval") else [])]
+        entries = [given[name] for name in ("code", "eval", "row_losses") if given.get(name)]
         bundle = source.bundle(entries)
         team_code = TeamCode(bundle=sha256_of(bundle), **given)
         team_code.declared_loss()
@@ -223,6 +233,8 @@ def _of_functions(declared: TeamFunctions, source: Source) -> dict[str, Any]:
     return {
         "code": source.entry(declared.train_dp),
         "eval": None if declared.eval is None else source.entry(declared.eval),
+        "row_losses": None if declared.row_losses is None else source.entry(declared.row_losses),
+        "loss_max": declared.loss_max,
         "arguments": declared.config,
         "columns": list(declared.columns),
         "tables": tables,
@@ -242,8 +254,11 @@ def _of_estimator(estimator: Any, source: Source) -> dict[str, Any]:
     params = dict(estimator.to_spec()["params"])
     budget = {"epsilon": params.pop("epsilon"), "delta": params.pop("delta", 0.0)}
     domains = estimator.released_domains()
+    code, losses = source.entry(type(estimator)), callable(getattr(type(estimator), "row_losses", None))
     return {
-        "code": source.entry(type(estimator)),
+        "code": code,
+        "row_losses": code if losses else None,
+        "loss_max": getattr(estimator, "loss_max", 1.0) if losses else 1.0,
         "arguments": params,
         "columns": list(estimator.required_columns()),
         "tables": {

@@ -5,18 +5,43 @@ from __future__ import annotations
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.rows import unit_rows
+from ptkstore.adapters.sandbox.child.team_code import check_code
+from ptkstore.adapters.sandbox.confinement.confined import USUAL_CONFINEMENT, Confinement
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.row_processes import EvaluateRequest
+from ptkstore.ports.row_processes import EvaluateRequest, RunFailed
 
 
-def evaluate(request: EvaluateRequest, raw: RawZone) -> RiskMass:
-    """Open the test set and estimate the loss of the state on it."""
+def evaluate(
+    request: EvaluateRequest, raw: RawZone, confinement: Confinement = USUAL_CONFINEMENT
+) -> RiskMass | RunFailed:
+    """Open the test set and estimate the loss of the state on it.
+
+    Team code says the loss of each row in a sandbox of its own. Clipping, sums and noise are on this side.
+
+    Parameters
+    ----------
+    request, raw
+        The order, and where rows lie.
+    confinement
+        What team code is run in.
+    """
     from ptklib.profiling.estimation import LossEstimator  # loads every family
 
+    check_code(request.estimator, request.bundle)
     estimator = LossEstimator(request.estimator, request.epsilon, request.metric)
     estimator.declared_loss()
     state = ReleasedState.from_files(request.state)
     columns = tuple(dict.fromkeys(estimator_from_spec(request.estimator).input_columns()))
-    sums = estimator.run(state, unit_rows(request.rows, raw, columns, population=1))
+    rows = unit_rows(request.rows, raw, columns, population=1)
+    if request.bundle is None:
+        sums = estimator.run(state, rows)
+    else:
+        from ptkstore.adapters.sandbox.child.team_profiles import clipped_team_losses
+
+        table, units = rows.sample(rows.hashes)
+        losses = clipped_team_losses(request.estimator, request.bundle, table, state, confinement)
+        if isinstance(losses, RunFailed):
+            return losses
+        sums = estimator.of_losses(losses, units)
     return RiskMass(sums.lost, sums.kept)

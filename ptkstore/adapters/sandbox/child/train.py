@@ -13,9 +13,8 @@ from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.rows import check_apart, tables_of
-from ptkstore.adapters.sandbox.child.train_team_code import stream_of, train_team_code
-from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
-from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
+from ptkstore.adapters.sandbox.child.team_code import stream_of, train_team_code
+from ptkstore.adapters.sandbox.confinement.confined import USUAL_CONFINEMENT, Confinement
 from ptkstore.domain.ptks.ptks import granted
 from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
 from ptkstore.errors import InvariantBroken, OutcomeUnknown, Unavailable
@@ -37,8 +36,7 @@ def train(
     request: TrainRequest,
     raw: RawZone,
     staging: Staging,
-    bubblewrap: Bubblewrap | None = None,
-    limits: Limits = USUAL_LIMITS,
+    confinement: Confinement = USUAL_CONFINEMENT,
 ) -> Draft | RunFailed:
     """Train on the granted rows, or on what was collected of them, and leave the state in staging.
 
@@ -46,7 +44,7 @@ def train(
     ----------
     request, raw, staging
         The order, where rows lie, and where files of the state go under the names of the lake.
-    bubblewrap, limits
+    confinement
         What team code is run in.
     """
     estimator = _estimator(request)
@@ -57,9 +55,7 @@ def train(
     check_apart(estimator, request.rows, by_window=request.bundle is None)
     if request.bundle is not None:
         rows = pa.concat_tables(tables_of(request.rows, raw, _columns(estimator)))
-        released = train_team_code(
-            estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
-        )
+        released = train_team_code(estimator.to_spec(), request.bundle, rows, previous, confinement)
         return released if isinstance(released, RunFailed) else _drafted(released, request, staging)
     parts = _staged(request.partials, staging) if request.partials else _collected(estimator, request, raw)
     state = estimator.finalize(parts, previous_state=previous).to_state()

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap, a_new_uid
 from ptkstore.adapters.sandbox.confinement.seal import Seal
 from ptkstore.adapters.sandbox.messages.codes import NO_SANDBOX, TEAM_CODE_FAILED
-from ptkstore.adapters.sandbox.processes.process import Limits, run_child
+from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits, run_child
 
 if TYPE_CHECKING:
     from ptkstore.adapters.sandbox.messages.team_code import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a run of team code is confined to: a sandbox, and the limits of one run."""
+
+    bubblewrap: Bubblewrap = field(default_factory=Bubblewrap)
+    limits: Limits = USUAL_LIMITS
+
+
+USUAL_CONFINEMENT: Final = Confinement()
 
 
 @dataclass(frozen=True, slots=True)

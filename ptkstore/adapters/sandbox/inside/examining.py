@@ -22,7 +22,8 @@ from ptklib.checks.trainings import few_rows
 from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.state import ReleasedState
 from ptklib.team import TeamCode
-from ptkstore.adapters.sandbox.inside.loading import Functions, Tables, loaded
+from ptkstore.adapters.sandbox.inside.examining_losses import Losses, loss_checks
+from ptkstore.adapters.sandbox.inside.loading import Functions, Tables, loaded, losses_of
 from ptkstore.application.versions.servable import NotServable, check_servable, check_team_code
 
 _ROWS: Final = 120
@@ -79,6 +80,7 @@ def _checks(
         for check in CONTRACT:
             yield check.__name__, lambda check=check: check(case)  # type: ignore[misc]
         yield from _sklearn_checks(code)
+    yield from loss_checks(lambda: _losses_of_new_state(subject, described, columns), described)
     yield "check_release_can_be_served", lambda: _check_served(subject, described, columns)
     if runs:
         took: list[float] = []
@@ -168,6 +170,26 @@ def _check_missing(subject: _AsEstimator, table: pa.Table) -> None:
             raise AssertionError(
                 f"a missing entry of column {name!r} stops train_dp: {type(error).__name__} tells that it is there"
             ) from error
+
+
+def _losses_of_new_state(
+    subject: Any, described: TeamCode, columns: Mapping[str, Any]
+) -> tuple[Losses, pa.Table]:
+    """The losses of rows under a state that is trained now, and synthetic rows."""
+    rows = Synthetic(subject, columns).many(_ROWS)
+    with few_rows():
+        fitted = subject.fit(rows.X, rows.y)
+    table = _table(rows).select(list(subject.input_columns()))
+    if isinstance(subject, _AsEstimator):
+        return lambda part: losses_of(subject.code, described, part, fitted.tables_, {}), table
+    state = fitted.to_state()
+    return lambda part: losses_of(subject, described, part, state.tables, _kept(state)), table
+
+
+def _kept(state: ReleasedState) -> dict[str, Any]:
+    """What a later run is told of a state beside its tables."""
+    own = {"format_version", "family", "params", "tables"}
+    return {name: value for name, value in state.meta.items() if name not in own}
 
 
 def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any]) -> None:

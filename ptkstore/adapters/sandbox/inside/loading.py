@@ -1,4 +1,4 @@
-"""Inside the sandbox: the code that a description names, and one training of it."""
+"""Inside the sandbox: the code that a description names, one training of it, and the losses of rows that it says."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -15,17 +17,18 @@ from ptklib.base import DPEstimator
 from ptklib.families import trust_family
 from ptklib.state import FORMAT_VERSION, ReleasedState
 from ptklib.team import TeamCode
-from ptkstore.adapters.sandbox.messages.team_code import columns_of, message
+from ptkstore.adapters.sandbox.messages.team_code import columns_of, losses_message, message
 
 Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """The paper's two functions, as the team wrote them."""
+    """The paper's two functions, as the team wrote them, and its loss of each row."""
 
     train_dp: Callable[..., Any]
     eval: Callable[..., Any] | None
+    row_losses: Callable[..., Any] | None = None
 
     def train(
         self, described: TeamCode, rows: pa.Table, epsilon: float, previous: Tables | None
@@ -49,7 +52,10 @@ def loaded(described: TeamCode) -> DPEstimator | Functions:
         return code(**_parameters(code, described))
     if isinstance(code, type) or not callable(code):
         raise TypeError(f"{described.code} is neither a DPEstimator class nor a function train_dp")
-    return Functions(code, None if described.eval is None else _named(described.eval))
+    evaluate, losses = (
+        None if name is None else _named(name) for name in (described.eval, described.row_losses)
+    )
+    return Functions(code, evaluate, losses)
 
 
 def trained(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes:
@@ -65,6 +71,48 @@ def trained(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes
     code.fit(rows, previous_state=state)
     released = code.to_state()
     return _answer(described, released.tables, released.meta)
+
+
+def losses_of(
+    code: DPEstimator | Functions,
+    described: TeamCode,
+    rows: pa.Table,
+    state: Tables,
+    meta: Mapping[str, Any],
+) -> npt.NDArray[np.float64]:
+    """Ask the code for the loss of each row under a state; `ValueError` if it says something else.
+
+    Parameters
+    ----------
+    code, described
+        Code that declares `row_losses`.
+    rows : pyarrow.Table
+        The columns that a training is given.
+    state, meta
+        The tables of a state, and what is said of their noise: functions get the tables, a class a state of its own.
+    """
+    if isinstance(code, Functions):
+        assert code.row_losses is not None
+        said = code.row_losses(dict(state), rows)
+    else:
+        said = code.row_losses(continued(code, described, state, meta), rows)
+    losses = np.asarray(said, dtype=np.float64)
+    if losses.shape != (rows.num_rows,):
+        raise ValueError(
+            f"row_losses has to return one number for each row; of {rows.num_rows} rows it returned an array of shape "
+            f"{losses.shape}"
+        )
+    return losses
+
+
+def losses(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes:
+    """Answer with the loss of each row of a message under the state in it."""
+    described = TeamCode(**header["estimator"]["params"])
+    code = loaded(described)
+    rows = pa.ipc.open_stream(pa.py_buffer(parts["rows"])).read_all()
+    state = _previous(header["previous"], parts)
+    assert state is not None
+    return losses_message(losses_of(code, described, rows, state, header["previous"]))
 
 
 def continued(

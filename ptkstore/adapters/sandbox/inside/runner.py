@@ -38,6 +38,11 @@ def main(answer_fd: int) -> None:
 
                 report = examined(header["estimator"], header["runs"])
                 answer = message({**report, "printed": printed.text()})
+            case "losses":
+                _load(parts)
+                from ptkstore.adapters.sandbox.inside.loading import losses
+
+                answer = losses(header, parts)
             case _:
                 _load(parts)
                 from ptkstore.adapters.sandbox.inside.loading import trained

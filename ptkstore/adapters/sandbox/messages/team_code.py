@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ptklib.exceptions import PtklibError
@@ -124,6 +125,29 @@ def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> Re
         )
     except (PtklibError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise NotAsDeclared from None
+
+
+LOSSES: Final = "losses"
+_LOSS: Final = np.dtype("<f8")
+
+
+def losses_message(losses: npt.NDArray[np.float64]) -> bytes:
+    """Write the loss of each row."""
+    return message({}, [(LOSSES, np.ascontiguousarray(losses, dtype=_LOSS).tobytes())])
+
+
+def losses_from(answer: bytes, n_rows: int) -> npt.NDArray[np.float64]:
+    """Read the losses of so many rows, any numbers; `NotAsDeclared` if anything else came, or another number of them.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+        As the code said them: not clipped, and perhaps not finite.
+    """
+    header, parts = split(answer)
+    if header or set(parts) != {LOSSES} or len(parts[LOSSES]) != n_rows * _LOSS.itemsize:
+        raise NotAsDeclared
+    return np.frombuffer(parts[LOSSES], dtype=_LOSS).astype(np.float64)
 
 
 def examined_from(answer: bytes) -> Examined:

@@ -54,8 +54,7 @@ class ChildRuns:
         library = request.bundle is None
         draft = self._answer(Draft, request, keep_alive)
         if isinstance(draft, RunFailed):
-            # How a run of team code ended, and what it can be made to end with, is told to nobody.
-            return draft if library or draft.code in SAID_OF_TEAM_CODE else RunFailed(TEAM_CODE_FAILED)
+            return _told(draft, request)
         from ptkstore.adapters.sandbox.parent.draft_check import verified  # heavy
         from ptkstore.application.versions.servable import UndeclaredValue
 
@@ -75,18 +74,18 @@ class ChildRuns:
         """Profile in a child."""
         points = self._answer(tuple[Point, ...], request, keep_alive)
         sound = isinstance(points, RunFailed) or _is_answer(points, request)
-        return points if sound else RunFailed(BAD_OUTPUT)
+        return _told(points if sound else RunFailed(BAD_OUTPUT), request)
 
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         """Test in a child."""
-        return self._answer(bool, request, keep_alive)
+        return _told(self._answer(bool, request, keep_alive), request)
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Evaluate in a child."""
         mass = self._answer(RiskMass, request, keep_alive)
         if isinstance(mass, RiskMass) and max(abs(mass.lost), abs(mass.kept)) >= _INT64_END:
-            return RunFailed(BAD_OUTPUT)
-        return mass
+            mass = RunFailed(BAD_OUTPUT)
+        return _told(mass, request)
 
     def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
         """Write the parts in a child."""
@@ -116,6 +115,15 @@ class ChildRuns:
         ended = self._program.run(request, keep_alive)
         code = failure_of(ended)
         return decode_answer(expected, ended.answer) if code is None else RunFailed(code)
+
+
+def _told(
+    made: _Answer | RunFailed, request: TrainRequest | ProfileRequest | DriftRequest | EvaluateRequest
+) -> _Answer | RunFailed:
+    """What is told of a run: how one of team code ended, and what it can be made to end with, is told to nobody."""
+    if request.bundle is None or not isinstance(made, RunFailed) or made.code in SAID_OF_TEAM_CODE:
+        return made
+    return RunFailed(TEAM_CODE_FAILED)
 
 
 def _is_answer(points: tuple[Point, ...], request: ProfileRequest) -> bool:

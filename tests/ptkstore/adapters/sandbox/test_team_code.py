@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from ptklib.state import ReleasedState
-from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
-from ptkstore.adapters.sandbox.confinement.confined import run_confined
+from ptkstore.adapters.sandbox.child.team_code import train_team_code
+from ptkstore.adapters.sandbox.confinement.confined import Confinement, run_confined
 from ptkstore.adapters.sandbox.confinement.seal import Seal
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, message, state_from
 from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits, team_sandbox
@@ -208,7 +208,9 @@ FOUND = {"found": {"keys": ["attempt"], "columns": [["attempt", "string"], ["suc
 
 def train(code: str, limits: Limits = ROOMY, **changes: Any) -> ReleasedState | RunFailed:
     bundle = bundle_with(code)
-    return train_team_code(described(bundle, **changes), bundle, ROWS, None, Bubblewrap(), limits)
+    return train_team_code(
+        described(bundle, **changes), bundle, ROWS, None, Confinement(Bubblewrap(), limits)
+    )
 
 
 def body(lines: str) -> str:
@@ -390,7 +392,7 @@ def test_without_bubblewrap_nothing_is_run(tmp_path: Path) -> None:
     bundle = bundle_with(GOOD)
     with pytest.raises(NoSandbox):
         BubblewrapSandbox(nowhere, ROOMY).examine(described(bundle), bundle, 0)
-    made = train_team_code(described(bundle), bundle, ROWS, None, nowhere, ROOMY)
+    made = train_team_code(described(bundle), bundle, ROWS, None, Confinement(nowhere, ROOMY))
     assert made == RunFailed("no-sandbox")
 
 

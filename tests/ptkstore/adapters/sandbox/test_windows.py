@@ -151,13 +151,18 @@ def test_a_training_holds_the_rows_of_one_window_at_a_time(world: World) -> None
     assert max(held) < n  # a byte for each row of a window, of which half are granted
 
 
+def mass_of(made: object) -> RiskMass:
+    assert isinstance(made, RiskMass)
+    return made
+
+
 def test_an_evaluation_of_three_windows_sums_what_it_sums_of_each(
     world: World, three: tuple[OpenedRows, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(additive, "laplace", lambda units, **_: np.asarray(units))
     request = to_evaluate(three)
-    each = [evaluate(dataclasses.replace(request, rows=(one,)), world.raw) for one in three]
-    together = evaluate(request, world.raw)
+    requests = [*(dataclasses.replace(request, rows=(one,)) for one in three), request]
+    *each, together = (mass_of(evaluate(one, world.raw)) for one in requests)
     assert (together.lost, together.kept) == (sum(one.lost for one in each), sum(one.kept for one in each))
     assert together.lost + together.kept == 3 * (N // 2) * UNITS  # a user is a unit in each window
 

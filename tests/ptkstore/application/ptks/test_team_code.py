@@ -299,18 +299,6 @@ def test_a_bundle_that_nobody_uploaded_is_named(accepting: World) -> None:
         accepting.register("trips", stream="open", estimator=described(bundle_with(GOOD)))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [{"epsilons": [0.1, 0.2]}, {"epsilons": [0.1, 0.2], "profile": {}}, {"evaluate": {"epsilon": 0.1}}],
-    ids=str,
-)
-def test_team_code_is_neither_profiled_nor_evaluated(accepting: World, config: dict[str, Any]) -> None:
-    bundle = bundle_with(GOOD)
-    accepting.service.put_bundle(bundle, team="taxi")
-    with pytest.raises(InvalidRequest, match="neither profiles nor evaluates"):
-        accepting.register("trips", stream="open", estimator=described(bundle), config=config)
-
-
 def test_a_loss_towards_users_needs_a_unit_that_covers_the_streams(accepting: World) -> None:
     accepting.stream(
         "people",
