@@ -13,9 +13,9 @@ from ptklib.team import TeamCode
 
 
 class TeamRisk(RowRisk):
-    """What is known of the losses of team code without its code: their range.
+    """The losses of team code as far as they are known without its code: their range.
 
-    Whoever runs the code computes them, in a subclass.
+    A subclass computes them where the code is run.
 
     Parameters
     ----------

@@ -11,10 +11,12 @@ from ptkstore.application.ledger.charging import Price, reserve
 from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
+from ptkstore.domain.accounting.assurances import Assurance, assured
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
+from ptkstore.domain.ptks.bundles import assurance_of
 from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
@@ -30,6 +32,11 @@ class Tested:
     estimator: Mapping[str, Any]
     state: Mapping[str, bytes]
     code: OwnCode
+
+    def label(self, ptk_id: str) -> dict[str, str | None]:
+        """Say whose word losses are that the library does not compute; nothing of those that it does."""
+        assurance = assurance_of(self.estimator)
+        return {} if assurance is Assurance.LIBRARY else assured(assurance, ptk_id).document()
 
 
 class OnTestSet(PaidRun[RiskMass]):

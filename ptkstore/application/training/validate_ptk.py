@@ -141,7 +141,7 @@ class _Validating(OnTestSet):
         sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
         validator = terms.validator(spec.target)
         verdict: dict[str, Any] = validator.verdict(sums, earlier.number + 1, earlier.failure).to_json()
-        return verdict
+        return {**verdict, **self._tested.label(spec.ptk_id)}
 
     def _publish(self, uow: UnitOfWork, spec: PtkSpec, about: Validation) -> None:
         """Elect the state with its verdict; a PTK that waited waits for the next one from its window on."""

@@ -238,6 +238,8 @@ def test_a_state_whose_losses_pass_becomes_a_version_that_says_it_is_asserted(wa
     assert version.content["release_decision"] == "accepted"
     assert version.content["guarantee"]["assurance"] == "asserted"
     assert (validation.number, validation.verdict["decision"]) == (1, "accept")
+    assert version.content["verdict"] == validation.verdict
+    assert (validation.verdict["assurance"], validation.verdict["asserted_by"]) == ("asserted", "taxi")
     assert block(waiting, TEST) == (0, 9 * TENTH)
     (request,) = waiting.evaluator.requests
     assert request.bundle == bundle_with(GOOD_MODEL)
