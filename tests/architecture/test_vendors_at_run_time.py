@@ -132,7 +132,9 @@ MAY_LOAD: dict[str, set[str]] = {
     **ADAPTERS,
     "ptkstore.adapters.sandbox.inside.examining": ESTIMATORS
     | {"rich"},  # both are loaded inside the sandbox alone
+    "ptkstore.adapters.sandbox.inside.examining_losses": ESTIMATORS | {"rich"},
     "ptkstore.adapters.sandbox.inside.loading": ESTIMATORS,
+    "ptkstore.adapters.sandbox.child.team_profiles": ESTIMATORS | {"rich"},  # imported for team code alone
     "ptkstore.adapters.sql.migrating": TABLES | {"alembic", "orjson", "sqlalchemy"},  # only for an upgrade
     "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "orjson", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,

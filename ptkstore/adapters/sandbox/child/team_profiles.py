@@ -31,6 +31,13 @@ def clipped_team_losses(
 ) -> Losses | RunFailed:
     """Return the loss of each row as team code says it, clipped to its declared range and in parts of it.
 
+    Parameters
+    ----------
+    estimator, bundle, rows, state
+        The code's description, with `row_losses`, the code, the rows, and a state that it trained.
+    confinement
+        The sandbox.
+
     Returns
     -------
     ndarray of shape (n_rows,), float64

@@ -257,3 +257,75 @@ def test_texts_of_team_code_steer_no_terminal_and_are_short() -> None:
     found = examined_from(message(said))
     assert found.findings == (Finding("a", "failed", ("x?[2J" * 1000)[-1000:]),)
     assert found.printed == "y" * 4000
+
+
+# losses of rows
+
+LOSSES = """
+
+def row_losses(state, rows):
+    shares = state["hours"].column("trips").to_numpy().clip(0)
+    hours = rows.column("hour").fill_null(0).to_numpy()
+    losses = 1 - shares[hours] / max(shares.sum(), 1)
+    return losses
+"""
+SAYS = {"row_losses": "own:row_losses"}
+ODD_LOSSES = {
+    "check_row_losses_are_numbers": [
+        ("return losses", "return losses + np.nan"),
+        ("return losses", "return losses[:-1]"),
+        ("return losses", "return float(losses.mean())"),
+        ("return losses", "return losses if rows.num_rows else [0.5]"),
+    ],
+    "check_row_losses_are_of_single_rows": [
+        ("return losses", "return losses - losses.mean()"),
+        ("return losses", "return losses / rows.num_rows"),
+        ("return losses", "return losses + 1e-12 * rows.num_rows"),
+        ("return losses", "return losses + np.arange(rows.num_rows)"),
+        ("return losses", "return np.full(rows.num_rows, (hours == 8).sum())"),
+    ],
+    "check_row_losses_of_missing_entries": [(".fill_null(0)", '.cast("int64")'), (".fill_null(0)", "")],
+}
+
+
+def test_losses_of_single_rows_pass_their_checks(examine: Examine) -> None:
+    found = examine(GOOD + LOSSES, **SAYS)
+    assert failed(found) == []
+    status = {check: status for check, status, _ in found["findings"]}
+    assert [status[check] for check in ODD_LOSSES] == ["passed"] * 3
+    assert not set(ODD_LOSSES) & {check for check, *_ in examine(GOOD + LOSSES)["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("check", "change"), [(c, change) for c, some in ODD_LOSSES.items() for change in some]
+)
+def test_losses_that_are_not_of_single_rows_are_found_out(
+    examine: Examine, check: str, change: tuple[str, str]
+) -> None:
+    code = LOSSES.replace(*change)
+    assert code != LOSSES
+    if check == "check_row_losses_of_missing_entries":  # numpy's NaN is no index
+        code = code.replace("shares[hours]", "shares[hours.astype('int64', casting='safe')]")
+    assert check in failed(examine(GOOD + code, **SAYS))
+
+
+def test_losses_that_are_not_there_are_told_to_their_owner(examine: Examine) -> None:
+    found = examine(GOOD, **SAYS)
+    assert [finding[:2] for finding in found["findings"]] == [("loads", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "faults"),
+    [("LossySpeeds", "60", []), ("OddSpeeds", "rows.num_rows", ["check_row_losses_are_of_single_rows"])],
+)
+def test_a_class_is_examined_with_the_losses_that_it_says(
+    examine: Examine, name: str, parts: str, faults: list[str]
+) -> None:
+    code = f"""
+    def row_losses(self, state, rows):
+        from ptklib import DPEstimator
+        means = DPEstimator.from_state(state).tables_["statistics"].column("speed_mean").to_numpy()
+        return abs(rows.column("speed").fill_null(0).to_numpy().clip(0, 60) - means[0]) / {parts}
+"""
+    described_as = {**speeds(f"own:{name}"), "row_losses": f"own:{name}"}
+    assert failed(examine(ESTIMATOR.replace("Speeds", name) + code, **described_as)) == faults

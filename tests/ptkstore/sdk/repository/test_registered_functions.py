@@ -323,3 +323,59 @@ def test_a_token_that_registers_nothing_sends_no_code(
     with connect(api.url, token=api.token(*roles)) as store, pytest.raises(NotAllowed):
         store.register_ptk(import_module("own").train_dp, **PLACE, **FACTS)
     assert not list(world.service.bundles.claimed("taxi"))
+
+
+# losses of rows
+
+
+def test_losses_of_rows_travel_beside_the_training(store: Store, world: World, folder: Path) -> None:
+    world.service.__dict__["sandbox"] = Inspector()
+    write(
+        folder,
+        {"own.py": GOOD, "losses.py": "import units\n\ndef row_losses(state, rows): ...\n", "units.py": ""},
+    )
+    own, losses = import_module("own"), import_module("losses")
+    declared = TeamFunctions(train_dp=own.train_dp, row_losses=losses.row_losses, loss_max=4, **FACTS)
+    store.register_ptk(
+        declared, **{**PLACE, "name": "declared"}, config={"accept": {"metric": "loss", "epsilon": 0.1}}
+    )
+    store.register_ptk(own.train_dp, row_losses=losses.row_losses, loss_max=4, **PLACE, **FACTS)
+    one, other = world.service.ptks()
+    assert one.estimator == other.estimator
+    params = one.estimator["params"]
+    assert (params["row_losses"], params["loss_max"]) == ("losses:row_losses", 4)
+    assert set(code_of(world, one)) == {"own.py", "losses.py", "units.py"}
+
+
+def test_a_class_that_says_losses_is_described_with_them(store: Store, world: World, folder: Path) -> None:
+    world.service.__dict__["sandbox"] = Inspector()
+    text = (
+        "from ptklib import HistoricalStatistics\n\nclass Sure(HistoricalStatistics):\n    loss_max = 2.5\n"
+    )
+    write(folder, {"sure.py": text + "    def row_losses(self, state, rows): ...\n"})
+    keys = {
+        "keys": ["hour"],
+        "values": ["speed"],
+        "domains": {"hour": [0, 1]},
+        "bounds": {"speed": (0.0, 60.0)},
+    }
+    store.register_ptk(import_module("sure").Sure(**keys, epsilon=0.2), **PLACE)
+    (spec,) = world.service.ptks()
+    params = spec.estimator["params"]
+    assert (params["code"], params["row_losses"], params["loss_max"]) == ("sure:Sure", "sure:Sure", 2.5)
+
+
+def test_a_test_of_functions_without_losses_is_refused_and_nothing_changes(
+    store: Store, world: World, folder: Path
+) -> None:
+    world.service.__dict__["sandbox"] = Inspector()
+    write(folder, {"own.py": GOOD})
+    own = import_module("own")
+    for config in ({"accept": {"metric": "loss", "epsilon": 0.1}}, {"epsilons": [0.05, 0.1]}):
+        with pytest.raises(InvalidRequest, match=r"no row_losses\(state, rows\)"):
+            store.register_ptk(own.train_dp, **PLACE, **FACTS, config=config)
+    assert world.service.ptks() == ()
+    with pytest.raises(InvalidRequest, match="there are none"):
+        store.register_ptk(own.train_dp, loss_max=2.0, **PLACE, **FACTS)
+    with pytest.raises(InvalidRequest, match="a lambda"):
+        store.register_ptk(own.train_dp, row_losses=lambda state, rows: [], **PLACE, **FACTS)
