@@ -198,8 +198,8 @@ class EvaluateRequest:
     """All that an evaluating process gets to know.
 
     The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`. With the metric
-    `accuracy` the loss of a row is the share of its answers that are wrong. `bundle` is the code of an estimator that is
-    no family of the library: it says the loss of each row.
+    `accuracy` the loss of a row is the share of its answers that are wrong. `bundle` is the code of an estimator that
+    is no family of the library: it says the loss of each row.
     """
 
     estimator: Mapping[str, Any]

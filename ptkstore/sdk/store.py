@@ -127,8 +127,8 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         eval : function, optional
             ``eval(testset_iter, model_state)`` beside a function `train_dp`.
         **facts
-            What is said of a function `train_dp`: `columns`, `tables` and `epsilon`, and what else `TeamFunctions` takes,
-            such as `row_losses`; what that calls `config` is `arguments` here.
+            What is said of a function `train_dp`: `columns`, `tables` and `epsilon`, and what else `TeamFunctions`
+            takes, such as `row_losses`; what that calls `config` is `arguments` here.
 
         Raises
         ------

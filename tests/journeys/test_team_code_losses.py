@@ -122,7 +122,7 @@ def test_team_code_is_profiled_planned_validated_and_shown_as_asserted(
         (hidden,) = store.look_up(["ptk_state:version"], [{"ptk": "taxi.hopeless"}])
         assert hidden["version"] is None
         with pytest.raises(InvalidRequest, match="no row_losses"):
-            store.update_ptk_config("taxi.trips", {"row_losses": None})
+            store.update_ptk_config("taxi.trips", {"row_losses": None, "loss_max": 1.0})
         assert store.service.verify_ledger("taxi").faults == ()
     detail = shown(home, "show", "taxi.trips")
     assert (detail["assurance"], detail["asserted_by"]) == ("asserted", "taxi")

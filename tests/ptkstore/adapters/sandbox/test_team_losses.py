@@ -80,7 +80,7 @@ def files_of(code: str, **changes: Any) -> dict[str, bytes]:
 def request(world: World, code: str, **changes: Any) -> EvaluateRequest:
     bundle = bundle_with(code)
     return EvaluateRequest(
-        spec_of(bundle, **changes), 0.5, files_of(code, **changes), (world.rows(),), bundle
+        spec_of(bundle, **changes), 0.5, files_of(code, **changes), (world.rows(),), bundle=bundle
     )
 
 
@@ -256,7 +256,7 @@ def test_a_class_says_losses_of_a_state_of_its_own(world: World) -> None:
     )
     made = train_team_code(spec, bundle, pa.table({"hour": [8] * 500}), None, USUAL)
     assert isinstance(made, ReleasedState), made
-    asked = EvaluateRequest(spec, 0.5, made.to_files(), (world.rows(),), bundle)
+    asked = EvaluateRequest(spec, 0.5, made.to_files(), (world.rows(),), bundle=bundle)
     lost = int((EIGHTS * 0.25 + (N - EIGHTS)) * UNITS)
     assert evaluate(asked, world.raw, USUAL) == RiskMass(lost, N * UNITS - lost)
 
@@ -288,7 +288,7 @@ def ask_of(spec: Any, **changes: Any) -> ProfileAsk:
 def to_profile(world: World, code: str) -> ProfileRequest:
     bundle = bundle_with(code)
     spec = spec_of(bundle)
-    return ProfileRequest(spec, ask_of(spec), (0.5, 1.0), 128, 0.95, (world.rows(),), bundle)
+    return ProfileRequest(spec, ask_of(spec), (0.5, 1.0), 128, 0.95, (world.rows(),), bundle=bundle)
 
 
 def verdicts(made: tuple[Point, ...] | RunFailed) -> list[Verdict]:
