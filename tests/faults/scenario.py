@@ -21,7 +21,12 @@ SPEED, LONG = f"{TEAM}.speed", f"{TEAM}.long"
 
 
 def create_stream(
-    store: Store, *, retention: int = 1, rows_per_window: int = 200, epsilon: float = 1.0
+    store: Store,
+    *,
+    retention: int = 1,
+    rows_per_window: int = 200,
+    epsilon: float = 1.0,
+    scheduler: str = "allocate",
 ) -> None:
     """A day per window, closed by the operator, room for both PTKs and no more."""
     store.create_stream(
@@ -34,6 +39,7 @@ def create_stream(
         closing="operator",
         retention=retention,
         rows_per_window=rows_per_window,
+        scheduler=scheduler,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from ptkstore.domain.ledger.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
-from tests.faults.steps import OF_EVALUATIONS, OF_VALIDATIONS, Point, all_points
+from tests.faults.steps import OF_EVALUATIONS, OF_SCHEDULERS, OF_VALIDATIONS, Point, all_points
 from tests.support.local import local
 from tests.support.world import SeenViews
 
@@ -23,6 +23,7 @@ LARGE = 60  # rows per partial: the 160 planned rows of a training are split int
 SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
 EVALUATING = all_points(OF_EVALUATIONS)
 VALIDATING = all_points(OF_VALIDATIONS)
+SCHEDULING = all_points(("allocate", "train", *OF_SCHEDULERS))
 MERGING = [Point("train", step) for step in ("spent", "opened", "trained", "elected")]
 
 
@@ -53,6 +54,21 @@ def validated_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A chain whose states have to pass a test, which they do: their windows have rows enough for that."""
     with rig(tmp_path_factory.mktemp("validated") / "home", features=SeenViews()) as made:
         yield begun(made, validated=[scenario.LONG])
+
+
+@pytest.fixture(scope="module")
+def adaptive_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain whose stream is adaptive: its PTK waits anew for each window."""
+    with rig(tmp_path_factory.mktemp("adaptive") / "home", features=SeenViews()) as made:
+        scenario.create_stream(made.store, scheduler="adaptive")
+        scenario.register(made.store, [scenario.LONG])
+        made.subscribe(scenario.LONG, "first")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def adaptive_windows() -> Iterator[int]:
+    return count()
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +134,22 @@ def test_a_fault_at_a_step_of_a_validation_only_delays(
         journal = uow.ledger.journal(scenario.STREAM)
     paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
     assert len(paid) == len(set(paid)) == len(verdicts)
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", [point for point in SCHEDULING if point not in SPLIT], ids=str)
+def test_a_fault_at_a_step_of_a_scheduler_only_delays(
+    adaptive_chain: Rig, adaptive_windows: Iterator[int], point: Point, mode: str
+):
+    struck(adaptive_chain, adaptive_windows, point, mode, time=1)
+    service = local(adaptive_chain.store)
+    with service.begin() as uow:
+        journal = uow.ledger.journal(scenario.STREAM)
+    reserved, spent = (
+        [one.key for one in journal if one.kind is kind] for kind in (EntryKind.RESERVE, EntryKind.SPEND)
+    )
+    assert reserved == spent == [one.job_id for one in service.versions(scenario.LONG)]
+    assert service.queue(scenario.STREAM) == ()
 
 
 def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int, n: int = 200) -> None:

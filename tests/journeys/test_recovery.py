@@ -13,7 +13,7 @@ from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.errors import CatalogBehind, Refused
 from ptkstore.wiring import Service
 from tests.faults import scenario
-from tests.faults.rig import Rig, Striking
+from tests.faults.rig import Rig, Striking, rig
 from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
 from tests.support.local import local
@@ -168,3 +168,35 @@ def test_a_worker_that_slept_through_a_recovery_does_no_job_any_more(chain: Rig,
         finally:
             for service in restored.services:
                 service.close()
+
+
+def waits(one: Rig) -> dict[str, set[int]]:
+    """Who waits, and the windows on which each has an allowance by the table."""
+    service = local(one.store)
+    found: dict[str, set[int]] = {ptk.ptk_id: set() for ptk in service.queue(scenario.STREAM)}
+    with service.read() as uow:
+        for share in uow.waits.allowed(scenario.STREAM):
+            found[share.ptk_id].add(share.block // 128)
+    return found
+
+
+def test_who_waits_goes_on_waiting_and_allowances_are_divided_anew(tmp_path: Path):
+    with rig(tmp_path / "home") as chain:
+        scenario.create_stream(chain.store, retention=5, epsilon=2.0, scheduler="adaptive")
+        scenario.register(chain.store, validated=[scenario.SPEED])  # whose few rows accept nothing
+        publish(chain, 0)
+        copy_database(chain.settings.root / "catalog.db", tmp_path / "old.db")
+        publish(chain, 1)
+        restored = restore(chain, tmp_path / "old.db")
+        assert waits(restored) == {scenario.SPEED: {0}}
+        local(restored.store).recover_ledger()
+        restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
+        steps, errors = try_all(restored)
+        assert (errors, "opened" in steps) == ([], False)
+        publish(restored, 2)
+        assert waits(restored) == {scenario.SPEED: {2}}
+        assert states(restored)[1] == {BlockState.RETIRED}
+        assert [one.window_index for one in local(restored.store).versions(scenario.LONG)] == [0, 1, 2]
+        assert local(restored.store).verify_ledger(scenario.STREAM).faults == ()
+        for service in restored.services:
+            service.close()

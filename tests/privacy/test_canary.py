@@ -18,6 +18,7 @@ from ptklib import CountFeaturizer, HistoricalStatistics
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.service.machine import running
 from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import PtkStoreError
@@ -32,13 +33,14 @@ from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-STREAM = "birds"
+STREAM, ADAPTIVE = "birds", "adaptive"
 ROWS = 7_919
 REFUSED = 1_237
 MARKED = 20
 SCHEMA = {"at": "timestamp", "zone": "int64", "note": "string", "weight": "float64", "ring": "int64"}
 ZONES = list(range(8))
 GOOD, COUNTS, BAD, TESTED = "birds.weights", "birds.rings", "birds.notes", "birds.tested"
+WAITS = "birds.waits"
 WINDOWS = 2
 PATIENCE_SECONDS = 150.0
 
@@ -56,6 +58,7 @@ class Run:
     outcomes: dict[str, list[Outcome | None]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     parts: list[int] = field(default_factory=list)
+    allowed: tuple[Share, ...] = ()
 
     def look(self, redis_url: str) -> None:
         """Search every file, process and key there is at this moment."""
@@ -127,6 +130,26 @@ def create(store: Store) -> None:
         uow.commit()
 
 
+def create_adaptive(store: Store) -> None:
+    """A second stream of the same rows, whose PTK never passes its test and so waits, with allowances."""
+    store.create_stream(
+        ADAPTIVE,
+        team=STREAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=1.0,
+        origin=ORIGIN,
+        closing="operator",
+        rows_per_window=10_000,
+        retention=WINDOWS,
+        scheduler="adaptive",
+    )
+    bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
+    waits = HistoricalStatistics(["zone"], list(bounds), domains={"zone": ZONES}, bounds=bounds, epsilon=0.1)
+    tested = {"accept": {"metric": "loss", "epsilon": 0.1}}
+    store.register_ptk(waits, name="waits", stream=ADAPTIVE, target=1e-9, config=tested, windows=(1, WINDOWS))
+
+
 def hostile(store: Store) -> Iterator[str]:
     """What the service says to tables that it refuses as a whole, the whole chain of errors included."""
     good = rows(0, 5)
@@ -162,7 +185,7 @@ def wait_until(condition: Callable[[], object], look: Callable[[], None]) -> Non
 
 def ended(store: Store) -> bool:
     with local(store).begin() as uow:
-        jobs = uow.jobs.find(stream=STREAM)
+        jobs = [job for stream in (STREAM, ADAPTIVE) for job in uow.jobs.find(stream=stream)]
     return all(job.state in (JobState.ENDED, JobState.IDLE) for job in jobs)
 
 
@@ -184,6 +207,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         redis_url = RedisServer(made.home).client_url
         with running(settings), WebhookReceiver(made.received) as receiver:
             create(store)
+            create_adaptive(store)
             for ptk_id in (GOOD, COUNTS, BAD, TESTED):
                 receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
             made.errors += hostile(store)
@@ -192,13 +216,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                     STREAM, pa.concat_tables([rows(window, ROWS), unwelcome()]), f"b{window}"
                 )
                 assert (reply.accepted, sum(reply.refused.values())) == (ROWS, REFUSED)
-                store.close_windows(STREAM, ORIGIN + (window + 1) * DAY)
+                store.ingest(ADAPTIVE, rows(window, ROWS), f"b{window}")
+                for stream in (STREAM, ADAPTIVE):
+                    store.close_windows(stream, ORIGIN + (window + 1) * DAY)
                 wait_until(lambda: ended(store), lambda: made.look(redis_url))
                 made.parts += part_sizes(store, window)
                 made.look(redis_url)
             with local(store).begin() as uow:
                 made.notices = [repr(notice) for notice in uow.notices()]
-                for job in uow.jobs.find(stream=STREAM):
+                made.allowed = uow.waits.allowed(ADAPTIVE)
+                for job in (*uow.jobs.find(stream=STREAM), *uow.jobs.find(stream=ADAPTIVE)):
                     made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
                         job.outcome
                     )
@@ -231,6 +258,12 @@ def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
     assert len(run.parts) == 5 * WINDOWS
     assert run.looks > WINDOWS
     assert list((run.home / "raw" / STREAM).rglob("*.parquet")), "there were rows to search for"
+
+
+def test_the_search_saw_a_queue_and_its_allowances(run: Run):
+    assert {share.ptk_id for share in run.allowed} == {WAITS}
+    assert len(run.allowed) == WINDOWS
+    assert run.outcomes[f"validate{WAITS}"][0] is Outcome.DONE
 
 
 def test_no_canary_was_seen_outside_or_inside_the_raw_zone(run: Run):

@@ -117,7 +117,7 @@ def _rooms(
     allowed: Sequence[Share],
     charged: ChargeOf,
 ) -> list[BlockRoom]:
-    """What the train blocks of prepared windows have left that may be charged yet.
+    """Return what train blocks of prepared windows have left; blocks that are retired have nothing.
 
     A block that somebody has an allowance of keeps its coordinate. Others get that of the least losses of all.
     """
