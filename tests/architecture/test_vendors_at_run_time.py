@@ -82,6 +82,7 @@ def vendors() -> set[str]:
 # may load no vendor. Feast, OpenDP and dp-accounting take seconds to import: they come when first needed.
 MAY_LOAD: dict[str, set[str]] = {
     "ptklib.accounting": ARRAYS,
+    "ptklib.adaptive": ESTIMATORS | {"rich"},
     "ptklib.applied": ESTIMATORS,
     "ptklib.arrays": ARRAYS,
     "ptklib.arrow_types": TABLES,
