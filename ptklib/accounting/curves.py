@@ -29,7 +29,7 @@ The exponential mechanism has epsilon-bounded range [2]_: ln(P / Q) lies in [t -
                                                              B = exp(-epsilon) - exp(-a epsilon).
 
 It is greatest at exp(t) = (a - 1) A / (a B). The curve lies below epsilon**2 / 8 times the order [2]_.
-docs/proofs/selection.md has the proofs.
+docs/proofs/selection.md and threshold.md have the proofs.
 
 Thresholded noise on keys nobody declared has its delta charged beside the curve; what is left of both laws is
 as far apart as randomised response of epsilon = l1 / scale, or as two Gaussians

@@ -2,10 +2,12 @@
 
 from ptklib.mechanisms.additive import gaussian, laplace, laplace_scale
 from ptklib.mechanisms.grid import Grid
-from ptklib.mechanisms.selection import AboveThreshold, exponential_mechanism, report_noisy_max
+from ptklib.mechanisms.selection import exponential_mechanism, report_noisy_max
+from ptklib.mechanisms.threshold import AboveThreshold, DrawnThreshold
 
 __all__ = [
     "AboveThreshold",
+    "DrawnThreshold",
     "Grid",
     "exponential_mechanism",
     "gaussian",

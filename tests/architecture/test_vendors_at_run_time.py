@@ -115,6 +115,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.scalars": ARRAYS,
     "ptklib.sgd": ESTIMATORS,
     "ptklib.shrinkage": ARRAYS,
+    "ptklib.significance": ARRAYS | NOISE,
     "ptklib.spec": TABLES,
     "ptklib.state": TABLES,
     "ptklib.statistics": ESTIMATORS,

@@ -24,6 +24,7 @@ from ptklib.mechanisms import (
     laplace_scale,
     report_noisy_max,
     selection,
+    threshold,
 )
 from ptklib.mechanisms.grid import ROWS_MAX, UNITS_MAX, count_by, sum_by
 from ptklib.privacy import Bounds
@@ -245,13 +246,13 @@ def test_a_threshold_is_paid_before_it_is_drawn_and_kept_until_it_is_exceeded(
 ) -> None:
     """B1: "below" is free only while the noisy threshold stays the same."""
     order: list[Any] = []
-    draw = selection.laplace  # type: ignore[attr-defined]
+    draw = threshold.laplace  # type: ignore[attr-defined]
 
     def recorded(units: Any, *, l1_sensitivity: int, epsilon: Fraction) -> Any:
         order.append((int(units[0]), l1_sensitivity, epsilon))
         return draw(units, l1_sensitivity=l1_sensitivity, epsilon=epsilon)
 
-    monkeypatch.setattr(selection, "laplace", recorded)
+    monkeypatch.setattr(threshold, "laplace", recorded)
     test = AboveThreshold(threshold=50, sensitivity=2, epsilon=10.0, pay=lambda loss: order.append("paid"))
     assert order == []
     answers = [test.is_above(value) for value in (-(10**6), -(10**6), 10**6, -(10**6))]
@@ -267,7 +268,7 @@ def test_a_refused_payment_leaves_nothing_drawn_or_compared(monkeypatch: pytest.
     block = Filter(1.0)
     test = AboveThreshold(threshold=0, sensitivity=1, epsilon=0.5, pay=block)
     assert [test.is_above(10**6) for _ in range(2)] == [True, True]
-    monkeypatch.setattr(selection, "laplace", lambda *a, **k: pytest.fail("nothing may be drawn"))
+    monkeypatch.setattr(threshold, "laplace", lambda *a, **k: pytest.fail("nothing may be drawn"))
     for _ in range(2):
         with pytest.raises(PermissionError):
             test.is_above(10**6)

@@ -12,7 +12,9 @@ from ptklib.arrays import Bools
 from ptklib.checks import epsilon_lower_bound
 from ptklib.mechanisms import AboveThreshold, exponential_mechanism, gaussian, laplace, report_noisy_max
 from ptklib.mechanisms.partition import PartitionSelection, laplace_selection
-from ptklib.mechanisms.selection import above_threshold_event, selection_event
+from ptklib.mechanisms.selection import selection_event
+from ptklib.mechanisms.threshold import Comparison, DrawnThreshold, above_threshold_event
+from ptklib.mechanisms.threshold import first_above as in_turn
 from tests.statistical.tools import FALSE_ALARM
 
 pytestmark = pytest.mark.long
@@ -69,6 +71,33 @@ def first_above(values: list[int], factor: int) -> int:
     return next((i for i, value in enumerate(values) if test.is_above(value)), len(values))
 
 
+UNIT, LINE, BELOW = 20, 0, 5
+
+
+def kept_scores(inside: Bools, factor: int) -> Any:
+    """Five values that one row less moves down, then one that it does not move: is just the last one above?
+
+    Each threshold is kept as a secret between two values. One unit of loss of one row is 20.
+    """
+    comparison = Comparison(UNIT, factor * EPSILON, monotonic=True)
+    secrets = [DrawnThreshold.draw(comparison, pay=lambda loss: None).secret() for _ in inside]
+    live = np.arange(len(inside))
+    for _ in range(BELOW):
+        live = live[~compared(secrets, live, np.where(inside[live], 0, UNIT) - LINE)]
+    scores = np.zeros(len(inside))
+    scores[live[compared(secrets, live, np.full(len(live), UNIT - LINE))]] = 1.0
+    return scores
+
+
+def compared(secrets: list[bytes], live: Any, values: Any) -> Any:
+    """Restore some thresholds, compare a value with each, and keep them again; who is above."""
+    restored = [DrawnThreshold.restore(secrets[i]) for i in live]
+    above = np.array(in_turn(restored, values.tolist(), most=len(live)), dtype=bool)
+    for i, one in zip(live, restored, strict=True):
+        secrets[i] = one.secret()
+    return above
+
+
 def pure(event: dict[str, Any]) -> PrivacyLoss:
     return PrivacyLoss(EPSILON, 0.0, event)
 
@@ -101,8 +130,13 @@ MECHANISMS = {
     ),
     "partition-selection": (partition_scores, PrivacyLoss(EPSILON, DELTA, partition().event), 20_000),
     "above-threshold": (above_scores, pure(above_threshold_event(sensitivity=20, epsilon=EPSILON)), 40_000),
+    "kept-threshold": (
+        kept_scores,
+        pure(above_threshold_event(sensitivity=UNIT, epsilon=EPSILON, monotonic=True)),
+        20_000,
+    ),
 }
-SLOW = {"above-threshold"}
+SLOW = {"above-threshold", "kept-threshold"}
 each_mechanism = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.soak] if name in SLOW else []) for name in MECHANISMS]
 )

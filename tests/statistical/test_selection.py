@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_noisy_max, selection
+from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_noisy_max, threshold
 from tests.statistical.tools import FALSE_ALARM, exponential, first_above, law_pvalue, permute_and_flip
 
 pytestmark = pytest.mark.long
@@ -51,7 +51,7 @@ def stops(**parameters: Any) -> Any:
 
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> None:
-    event = selection.above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
+    event = threshold.above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
     scales = event.threshold_scale, event.value_scale
     found, values = stops(epsilon=1.0, monotonic=monotonic), np.array(VALUES)
     assert law_pvalue(found, first_above(values, 3, *scales)) > FALSE_ALARM
@@ -59,12 +59,35 @@ def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> N
 
 
 def test_half_noised_thresholds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    laplace = selection.laplace  # type: ignore[attr-defined]
+    laplace = threshold.laplace  # type: ignore[attr-defined]
 
     def halved(units: Any, *, l1_sensitivity: int, epsilon: Any) -> Any:
         return laplace(units, l1_sensitivity=l1_sensitivity, epsilon=2 * epsilon)
 
-    monkeypatch.setattr(selection, "laplace", halved)
-    event = selection.above_threshold_event(sensitivity=1, epsilon=1.0)
+    monkeypatch.setattr(threshold, "laplace", halved)
+    event = threshold.above_threshold_event(sensitivity=1, epsilon=1.0)
     law = first_above(np.array(VALUES), 3, event.threshold_scale, event.value_scale)
     assert law_pvalue(stops(epsilon=1.0), law) < FALSE_ALARM
+
+
+def test_answers_below_are_free_only_while_the_noisy_threshold_stays() -> None:
+    """B1: with a threshold drawn anew for each value, as in Algorithm 1 of the budgeting paper, each answer costs.
+
+    Exact laws, at the paper's scales for sensitivity 1 and epsilon .5: 4 and 8. One row moves each value up by 1.
+    """
+    threshold_scale, value_scale = 4.0, 8.0
+    lines = range(-60, 60, 5)
+
+    def worst(n_values: int, anew: bool) -> float:
+        """Return the largest loss of so many answers "below"."""
+        return max(
+            n_values * below(1, line) if anew else below(n_values, line)  # independent answers add up
+            for line in lines
+        )
+
+    def below(n_values: int, line: int) -> float:
+        laws = [first_above(np.full(n_values, at), line, threshold_scale, value_scale) for at in (0, 1)]
+        return float(np.log(laws[0][-1] / laws[1][-1]))
+
+    assert worst(5, anew=True) > 0.5
+    assert all(worst(n, anew=False) <= 0.25 + 1e-9 for n in (1, 5, 50))

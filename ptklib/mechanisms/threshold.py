@@ -1,0 +1,334 @@
+"""Private comparisons: when a value first exceeds a noisy threshold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from ptklib import events
+from ptklib.exceptions import PrivacyParameterError
+from ptklib.mechanisms.additive import laplace, laplace_scale, positive_integer
+from ptklib.privacy import PrivacyLoss
+from ptklib.scalars import float_above, is_integer, positive_fraction
+
+_VALUE_MAX = 2**62
+"""Clamping to it moves no two values apart, so it is free; noise cannot overflow above it."""
+
+_QUERY_SHARE = {False: Fraction(613, 1000), True: Fraction(1, 2)}
+"""Share of epsilon for the noise on values: 2**(2/3) to 1 is the best split, 1 to 1 for monotonic values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How values are compared with one noisy threshold, in public numbers.
+
+    Parameters
+    ----------
+    sensitivity : int
+        A neighbouring dataset moves each value by at most this much.
+    epsilon : float or Fraction
+        What is paid for each noisy threshold.
+    monotonic : bool, default False
+        Whether one more row moves all values in the same direction.
+
+    Raises
+    ------
+    PrivacyParameterError
+        For unusable parameters.
+    """
+
+    sensitivity: int
+    epsilon: float | Fraction
+    monotonic: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sensitivity", positive_integer(self.sensitivity, "sensitivity"))
+        object.__setattr__(self, "epsilon", positive_fraction(self.epsilon, "epsilon"))
+        object.__setattr__(self, "monotonic", bool(self.monotonic))
+
+    @property
+    def for_values(self) -> Fraction:
+        """The part of epsilon for the noise on values."""
+        return Fraction(self.epsilon) * _QUERY_SHARE[self.monotonic]
+
+    @property
+    def for_threshold(self) -> Fraction:
+        """The part of epsilon for the noise on the threshold."""
+        return Fraction(self.epsilon) - self.for_values
+
+    @property
+    def moves(self) -> int:
+        """The distance that the noise on a value has to hide."""
+        return self.sensitivity if self.monotonic else 2 * self.sensitivity
+
+    @property
+    def event(self) -> events.AboveThreshold:
+        """The event of one noisy threshold, with all its comparisons."""
+        return events.AboveThreshold(
+            threshold_scale=laplace_scale(l1_sensitivity=self.sensitivity, epsilon=self.for_threshold),
+            value_scale=laplace_scale(l1_sensitivity=self.moves, epsilon=self.for_values),
+            sensitivity=self.sensitivity,
+            monotonic=self.monotonic,
+        )
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What one noisy threshold costs, whatever the number of "below" answers."""
+        return PrivacyLoss(float_above(Fraction(self.epsilon)), 0.0, self.event)
+
+
+class DrawnThreshold:
+    """One noisy threshold that was paid for. It answers until its first "above", and then nothing more.
+
+    `draw` makes one, `restore` continues one from its secret. A threshold that moves is compared as
+    ``value - threshold`` with 0.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Public.
+    spent : bool
+        Whether it has answered "above".
+
+    Notes
+    -----
+    :Guarantee: epsilon-DP for all answers together, epsilon that of `comparison`.
+    :Neighbours: streams of values that differ by ``sensitivity`` or less at each place. Later values may depend on
+        earlier answers.
+    :Mechanism: discrete Laplace noise on the threshold, drawn once, and fresh discrete Laplace noise on each value
+        [1]_; docs/proofs/threshold.md has the proof for integers.
+
+    The object cannot be copied or pickled, because two copies would answer "above" twice for one payment. The bytes of
+    `secret` are as private as the rows: keep them encrypted, and destroy them with the rows. Store them anew before
+    anybody sees an answer "above", so that no older bytes continue a threshold that was used up.
+
+    References
+    ----------
+    .. [1] Lyu, Su, Li: Understanding the Sparse Vector Technique, 2017, Algorithm 7 with c = 1.
+    """
+
+    __slots__ = ("__noisy", "comparison")
+
+    def __init__(self, comparison: Comparison, noisy: int | None) -> None:
+        self.comparison = comparison
+        self.__noisy = noisy
+
+    @classmethod
+    def draw(
+        cls, comparison: Comparison, *, pay: Callable[[PrivacyLoss], object], threshold: int = 0
+    ) -> Self:
+        """Pay, and then draw the noise. When `pay` raises, nothing is drawn."""
+        exact = _integer(threshold)
+        pay(comparison.loss)
+        return cls(comparison, _noised([exact], comparison.sensitivity, comparison.for_threshold)[0])
+
+    @property
+    def spent(self) -> bool:
+        """Whether it has answered "above"."""
+        return self.__noisy is None
+
+    def is_above(self, value: int) -> bool:
+        """Return whether a private integer is about above the threshold.
+
+        Raises
+        ------
+        PrivacyParameterError
+            When the threshold is spent.
+        """
+        return first_above([self], [value], most=1)[0]
+
+    def _answer(self, noisy_value: int) -> bool:
+        """Compare a value to which fresh noise was added."""
+        if self.__noisy is None:
+            raise PrivacyParameterError("a threshold that has answered above answers no other comparison")
+        above = noisy_value >= self.__noisy
+        if above:
+            self.__noisy = None
+        return above
+
+    def forget(self) -> None:
+        """Drop the noise. The threshold answers nothing from now on."""
+        self.__noisy = None
+
+    def secret(self) -> bytes:
+        """Return the state as JSON, to be kept encrypted. A spent threshold has no noise in it."""
+        part, whole = Fraction(self.comparison.epsilon).as_integer_ratio()
+        return json.dumps(
+            {
+                "epsilon": [part, whole],
+                "monotonic": self.comparison.monotonic,
+                "noisy": self.__noisy,
+                "sensitivity": self.comparison.sensitivity,
+            },
+            sort_keys=True,
+        ).encode()
+
+    @classmethod
+    def restore(cls, secret: bytes) -> Self:
+        """Continue from `secret`. Pays nothing, because the payment came before the noise.
+
+        Raises
+        ------
+        PrivacyParameterError
+            For any other bytes. The message has nothing of them.
+        """
+        try:
+            found: Any = json.loads(secret)
+            if set(found) != {"epsilon", "monotonic", "noisy", "sensitivity"}:
+                raise ValueError
+            part, whole = found["epsilon"]
+            noisy = found["noisy"]
+            if not (is_integer(part) and is_integer(whole) and isinstance(found["monotonic"], bool)):
+                raise ValueError
+            comparison = Comparison(found["sensitivity"], Fraction(int(part), int(whole)), found["monotonic"])
+            return cls(comparison, None if noisy is None else _integer(noisy))
+        except (ValueError, TypeError, ZeroDivisionError, RecursionError):
+            raise PrivacyParameterError("these bytes are no secret of a noisy threshold") from None
+
+    def __repr__(self) -> str:
+        return f"DrawnThreshold(epsilon={float(self.comparison.epsilon):g}, spent={self.spent})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a noisy threshold is a secret of one object: it is neither copied nor pickled")
+
+
+def first_above(thresholds: Sequence[DrawnThreshold], values: Sequence[int], *, most: int) -> list[bool]:
+    """Compare each value with its threshold, one after the other, until `most` are above.
+
+    Parameters
+    ----------
+    thresholds : sequence of DrawnThreshold
+        Different ones, not spent, all with the same `Comparison`.
+    values : sequence of int
+        Private, one for each.
+
+    Returns
+    -------
+    list of bool
+        An answer for each comparison that was made; those after the last of `most` were not.
+
+    Notes
+    -----
+    The noise of all comparisons is drawn at once, which is faster. Noise of comparisons that are not made is dropped.
+    """
+    if len(thresholds) != len(values) or most < 1:
+        raise PrivacyParameterError("each threshold needs one value, and at least one may be above")
+    if not thresholds:
+        return []
+    comparison = thresholds[0].comparison
+    if len({id(one) for one in thresholds}) < len(thresholds) or any(
+        one.spent or one.comparison != comparison for one in thresholds
+    ):
+        raise PrivacyParameterError("thresholds must be different ones of one comparison that are not spent")
+    noisy = _noised([_integer(value) for value in values], comparison.moves, comparison.for_values)
+    answers: list[bool] = []
+    for threshold, value in zip(thresholds, noisy, strict=True):
+        answers.append(threshold._answer(value))
+        most -= answers[-1]
+        if not most:
+            break
+    return answers
+
+
+class AboveThreshold:
+    """Say of one private integer after another whether it is above a threshold; only "above" costs anew.
+
+    Parameters
+    ----------
+    threshold : int
+        Public. A threshold that moves is compared as ``value - threshold`` with 0.
+    sensitivity, epsilon, monotonic
+        As in `Comparison`.
+    pay : callable
+        Called with ``loss`` before a noisy threshold is drawn. When it raises, nothing is drawn or compared.
+
+    Attributes
+    ----------
+    loss : PrivacyLoss
+        What each call of `pay` is asked for.
+
+    Raises
+    ------
+    PrivacyParameterError
+        For unusable parameters.
+
+    Notes
+    -----
+    :Guarantee: epsilon-DP per payment, whatever the number of "below" answers since.
+    :Neighbours: streams of values that differ by ``sensitivity`` or less at each place; later values may depend
+        on earlier answers.
+    :Mechanism: one `DrawnThreshold` after the other.
+
+    The noisy threshold stays in this object: it is not shown, copied or pickled, and a process that lost it pays again.
+    Keep a `DrawnThreshold` where one has to outlive the process.
+    """
+
+    __slots__ = ("__drawn", "_comparison", "_pay", "_retired", "loss", "threshold")
+
+    def __init__(
+        self,
+        *,
+        threshold: int,
+        sensitivity: int,
+        epsilon: float | Fraction,
+        pay: Callable[[PrivacyLoss], object],
+        monotonic: bool = False,
+    ) -> None:
+        self.threshold = _integer(threshold)
+        self._comparison = Comparison(sensitivity, epsilon, monotonic)
+        self.loss = self._comparison.loss
+        self._pay = pay
+        self._retired = False
+        self.__drawn: DrawnThreshold | None = None
+
+    def is_above(self, value: int) -> bool:
+        """Return whether a private integer is about above the threshold, paying first when a threshold is due.
+
+        Raises
+        ------
+        PrivacyParameterError
+            After `retire`.
+        """
+        exact = _integer(value)
+        if self._retired:
+            raise PrivacyParameterError("a retired threshold answers no comparison")
+        if self.__drawn is None:
+            self.__drawn = DrawnThreshold.draw(self._comparison, pay=self._pay, threshold=self.threshold)
+        above = self.__drawn.is_above(exact)
+        if above:
+            self.__drawn = None
+        return above
+
+    def retire(self) -> None:
+        """Forget the noisy threshold and answer nothing from now on."""
+        self._retired, self.__drawn = True, None
+
+    def __repr__(self) -> str:
+        return f"AboveThreshold(threshold={self.threshold}, epsilon={self.loss.epsilon:g})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a noisy threshold is a secret of one object: it is neither copied nor pickled")
+
+
+def above_threshold_event(
+    *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
+) -> events.AboveThreshold:
+    """Return the event of one noisy threshold of `AboveThreshold`."""
+    return Comparison(sensitivity, epsilon, monotonic).event
+
+
+def _integer(value: object) -> int:
+    if not is_integer(value):
+        raise PrivacyParameterError("values and thresholds are integers")
+    return max(-_VALUE_MAX, min(int(value), _VALUE_MAX))
+
+
+def _noised(exact: list[int], sensitivity: int, epsilon: Fraction) -> list[int]:
+    """Add noise of scale ``sensitivity / epsilon`` to each integer by itself."""
+    units = np.array(exact, dtype=np.int64)
+    return [int(one) for one in laplace(units, l1_sensitivity=sensitivity, epsilon=epsilon)]

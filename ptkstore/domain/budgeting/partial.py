@@ -1,0 +1,62 @@
+"""Algorithm 3: a block may serve a part of what a large query asks for, depending on one noisy significance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ptkstore.domain.accounting.losses import NANO
+from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query
+from ptkstore.domain.budgeting.online import Declined, Taken
+from ptkstore.domain.budgeting.rule import ThresholdRule
+from ptkstore.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ToRelease:
+    """The significance has to be released with noise. `block` has paid epsilon_0 for that."""
+
+    block: BudgetedBlock
+
+
+def next_release(
+    block: BudgetedBlock, query: Query, rule: ThresholdRule, least_part: float
+) -> Declined | ToRelease:
+    """Return what happens when a query asks a block, before anything private is read.
+
+    Parameters
+    ----------
+    least_part : float
+        eta: the least part of its cost with which a query is served.
+
+    Notes
+    -----
+    The block must be able to pay for the release and for the least part (`differences.md` B4, B5).
+    """
+    least = _least_nano(query, least_part)
+    if block.retired:
+        return Declined.RETIRED
+    if rule.comparison_nano + least > block.left_nano:
+        return Declined.UNAFFORDABLE
+    return ToRelease(block.less(rule.comparison_nano))
+
+
+def granted(
+    step: ToRelease, query: Query, rule: ThresholdRule, least_part: float, noisy: float
+) -> Declined | Taken:
+    """Return what a query gets for its noisy significance, computed from that and public numbers alone.
+
+    The paper grants ``min(eps*, eps_j, left - eps_0)`` from the exact significance, which the grant then publishes.
+    Here eps* comes from a release that was paid for (`differences.md` B3).
+    """
+    enough = noisy / rule.constant * NANO - rule.comparison_nano
+    if enough < _least_nano(query, least_part):
+        return Declined.NOT_SIGNIFICANT
+    nano = min(query.cost_nano, step.block.left_nano, math.floor(min(enough, 2.0**62)))
+    return Taken(step.block.less(nano), nano)
+
+
+def _least_nano(query: Query, least_part: float) -> int:
+    if not 0 <= least_part <= 1:
+        raise InvalidRequest("the least part of a cost is between 0 and 1")
+    return max(1, math.ceil(least_part * query.cost_nano))
