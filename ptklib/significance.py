@@ -48,7 +48,7 @@ class LossSignificance:
 
     The paper compares ``p / (cost)`` with T. Here ``p`` is compared with ``T * cost``, both in clipped losses: the same
     comparison, with noise whose scale in the ratio is that of the sensitivity 1 / cost. Costs are public, so one noisy
-    threshold serves queries of different costs. The model must be released, and not trained on the rows of the losses.
+    threshold serves queries of different costs. The model must be a released one.
     """
 
     epsilon: float | Fraction

@@ -46,6 +46,15 @@ def granted(
 ) -> Declined | Taken:
     """Return what a query gets for its noisy significance, computed from that and public numbers alone.
 
+    Parameters
+    ----------
+    least_part : float
+        As for `next_release`.
+    noisy : float
+        The significance that was released.
+
+    Notes
+    -----
     The paper grants ``min(eps*, eps_j, left - eps_0)`` from the exact significance, which the grant then publishes.
     Here eps* comes from a release that was paid for (`differences.md` B3).
     """
