@@ -18,7 +18,7 @@ quick := $(wildcard tests/architecture tests/ptklib tests/ptkstore/domain tests/
 covering := tests/ptkstore/domain $(wildcard tests/ptklib/test_accounting_*.py) tests/contracts/test_ledger_machine.py
 jobs ?= 2
 soak_report := benchmarks/out/soak.json
-topics := ptklib ledger allocator service sage draw_discard
+topics := ptklib ledger allocator service sage budgeting draw_discard
 
 .PHONY: help
 help: ## list the targets

@@ -27,7 +27,7 @@ from benchmarks.allocator_instances import (  # noqa: E402
     name_of,
     profiled_demands,
 )
-from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
+from benchmarks.measuring import Row, measured, report  # noqa: E402
 from ptkstore.domain.accounting.losses import Loss  # noqa: E402
 from ptkstore.domain.allocation.model import (  # noqa: E402
     Choice,
@@ -39,7 +39,6 @@ from ptkstore.domain.allocation.model import (  # noqa: E402
 )
 from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible  # noqa: E402
 
-REPORT = ROOT / "benchmarks" / "out" / "allocator.json"
 SOLVER_SECONDS = 10.0
 BOUND_ROUNDS = 400
 NEVER = float("inf")
@@ -267,11 +266,7 @@ def rows() -> list[Row]:
 
 
 def main() -> int:
-    found = rows()
-    print(table(found))
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    return verdict(found, REPORT.relative_to(ROOT))
+    return report("allocator", rows())
 
 
 if __name__ == "__main__":

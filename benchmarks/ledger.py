@@ -3,7 +3,6 @@
 Also how long it takes to find due work in a catalog of many jobs.
 """
 
-import json
 import sqlite3
 import statistics
 import sys
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
 from benchmarks import ledger_jobs  # noqa: E402
-from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
+from benchmarks.measuring import Row, measured, report  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.ledger.charging import charge_of  # noqa: E402
 from ptkstore.application.ledger.group_commit import GroupCommit, Wishes  # noqa: E402
@@ -39,7 +38,6 @@ from ptkstore.ports.catalog import UnitOfWork  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 from tests.support.builders import stream_named  # noqa: E402
 
-REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
 STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockSet((0, 365)), 16, 4
 CHARGES = 40_000
 CAPACITY, LOSS = Loss.capacity(10, 1e-6), Loss.charge(1e-5)
@@ -223,11 +221,7 @@ def rows() -> list[Row]:
 
 
 def main() -> int:
-    found = rows()
-    print(table(found))
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    return verdict(found, REPORT.relative_to(ROOT))
+    return report("ledger", rows())
 
 
 if __name__ == "__main__":

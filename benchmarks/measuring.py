@@ -1,12 +1,17 @@
 """Rows of a benchmark: a measured number, what it is judged against, and whether the goal is met."""
 
+import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 Row = dict[str, Any]
+
+OUT = Path(__file__).resolve().parent / "out"
+"""Where topics write their rows."""
 
 _BOUND = {"min": "<=", "max": ">="}
 """The goal bounds what is made small from above, what is made large from below."""
@@ -123,6 +128,15 @@ def verdict(rows: list[Row], written: object) -> int:
     missed = [row["id"] for row in rows if not row["met"]]
     print(f"\nwritten to {written}; goals missed: {', '.join(missed) or 'none'}")
     return 1 if missed else 0
+
+
+def report(topic: str, rows: list[Row]) -> int:
+    """Print rows, write them to ``benchmarks/out/<topic>.json``, and return the exit code of `verdict`."""
+    path = OUT / f"{topic}.json"
+    print(table(rows))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+    return verdict(rows, path.relative_to(OUT.parents[1]))
 
 
 def table(rows: list[Row]) -> str:

@@ -8,7 +8,6 @@ The rate is the highest one of a grid at which `conserve` still releases 95 % of
 docs/guide/scheduling.md describes the workload and what it leaves open.
 """
 
-import json
 import statistics
 import sys
 import time
@@ -18,10 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
-from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
+from benchmarks.measuring import Row, measured, report  # noqa: E402
 from benchmarks.sage_policies import POLICIES, Fared, arrivals_of, fared, interval  # noqa: E402
 
-REPORT = ROOT / "benchmarks" / "out" / "sage.json"
 SEEDS = range(20)
 RATES = tuple(step / 10 for step in range(1, 25))
 ENOUGH = 0.95
@@ -117,11 +115,7 @@ def rows() -> list[Row]:
 
 
 def main() -> int:
-    found = rows()
-    print(table(found))
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    return verdict(found, REPORT.relative_to(ROOT))
+    return report("sage", rows())
 
 
 if __name__ == "__main__":

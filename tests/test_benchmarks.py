@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks import measuring
 from benchmarks.measuring import Row, measured, verdict
 from benchmarks.parts import measure
 
@@ -33,11 +34,25 @@ def test_a_missed_goal_is_named_and_fails(
     assert capsys.readouterr().out.endswith(f"{told}\n")
 
 
-@pytest.mark.parametrize("topic", ["allocator", "ledger", "ptklib", "sage", "service"])
+@pytest.mark.parametrize("topic", ["allocator", "budgeting", "ledger", "ptklib", "sage", "service"])
 def test_the_exit_code_of_every_topic_is_its_verdict(repository: Path, topic: str) -> None:
     text = (repository / "benchmarks" / f"{topic}.py").read_text()
-    assert "    return verdict(found, REPORT.relative_to(ROOT))\n\n\nif __name__" in text
+    in_parts = topic in ("ptklib", "service")
+    ending = "verdict(found, REPORT.relative_to(ROOT))" if in_parts else f'report("{topic}", rows())'
+    assert f"    return {ending}\n\n\nif __name__" in text
     assert "raise SystemExit(main(" in text
+
+
+def test_a_report_is_written_and_its_verdict_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measuring, "OUT", tmp_path / "benchmarks" / "out")
+    rows = [row("a-wait", ours=0.5), row("b-wait", ours=2.0)]
+    assert measuring.report("it", rows) == 1
+    assert json.loads((tmp_path / "benchmarks" / "out" / "it.json").read_text()) == rows
+    told = capsys.readouterr().out
+    assert told.endswith("written to benchmarks/out/it.json; goals missed: b-wait\n")
+    assert measuring.report("it", rows[:1]) == 0
 
 
 def a_part(*rows: Row) -> ModuleType:

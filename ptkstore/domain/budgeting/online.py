@@ -79,7 +79,8 @@ def next_step_if_public(
 ) -> Declined | Taken:
     """Return whether a block serves a query whose significance is public, such as a declared recency.
 
-    Nothing private is read, so nothing is paid for the comparison, and it is exact.
+    Nothing private is read, so nothing is paid for the comparison, and it is exact. Below z_0 the line is L, which the
+    paper takes for granted.
     """
     if declined := _not_payable(block, query.cost_nano):
         return declined

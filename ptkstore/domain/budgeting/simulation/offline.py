@@ -153,7 +153,7 @@ class _Search:
         """Return the best choice of each block by itself; None if what is fixed does not fit."""
         instance = self.instance
         worth = instance.significance - multipliers
-        chosen = fixed == 1
+        chosen: Bools = np.equal(fixed, 1)
         for i, row in enumerate(fixed):
             left = int(instance.left[i] - instance.costs[row == 1].sum())
             if left < 0:
@@ -182,7 +182,8 @@ def knapsack(worth: Floats, costs: Ints, capacity: int) -> Ints:
         return np.arange(len(costs))
     turn = np.argsort(-worth / costs, kind="stable")
     gains, weights = worth[turn].tolist(), costs[turn].tolist()
-    best, best_items = -1.0, ()
+    best = -1.0
+    best_items: tuple[int, ...] = ()
     todo: list[tuple[int, int, float, tuple[int, ...]]] = [(0, capacity, 0.0, ())]
     while todo:
         at, left, gain, items = todo.pop()

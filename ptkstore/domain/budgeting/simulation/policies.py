@@ -174,17 +174,18 @@ class Reused:
 
 @dataclass(slots=True)
 class UsedOnce:
-    """Streaming: a block serves one query, with its whole budget, and is gone."""
+    """Streaming: a block serves one query and is gone. If `whole`, the query gets all that the block has left."""
 
     blocks: dict[int, BudgetedBlock]
+    whole: bool = False
 
     def ask(self, asking: Asking, candidates: Sequence[int], most: int) -> tuple[list[Grant], int]:
         """Take the first blocks that no query has used."""
         grants: list[Grant] = []
         for asked, number in enumerate(candidates, start=1):
             block = self.blocks[number]
-            if not block.retired:
-                grants.append(Grant(number, block.left_nano))
+            if not block.retired and block.left_nano >= asking.query.cost_nano:
+                grants.append(Grant(number, block.left_nano if self.whole else asking.query.cost_nano))
                 self.blocks[number] = block.less(block.left_nano).retired_below(1)
                 if len(grants) >= most:
                     return grants, asked

@@ -60,9 +60,10 @@ def test_sage_reuses_a_block_and_streaming_does_not() -> None:
     assert [len(one.grants) for one in replay(askings(30, 0.25, 6, [0] * 6), Reused(dict(CAPACITY)), seed=0)] == [
         6, 6, 6, 6, *[0] * 26,
     ]  # fmt: skip
-    once = replay(askings(3, 0.25, 4, [0] * 6), UsedOnce(dict(CAPACITY)), seed=0)
-    assert [len(one.grants) for one in once] == [4, 2, 0]
-    assert {grant.nano for one in once for grant in one.grants} == {NANO}
+    for whole, nano in ((False, NANO // 4), (True, NANO)):
+        once = replay(askings(3, 0.25, 4, [0] * 6), UsedOnce(dict(CAPACITY), whole), seed=0)
+        assert [len(one.grants) for one in once] == [4, 2, 0]
+        assert {grant.nano for one in once for grant in one.grants} == {nano}
 
 
 def test_a_query_ends_with_its_accepted_model() -> None:
