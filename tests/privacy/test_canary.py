@@ -113,7 +113,7 @@ def create(store: Store) -> None:
     configs = {
         COUNTS: {"epsilons": [0.3, 0.3]},
         GOOD: {"evaluate": {"epsilon": 0.3}},
-        TESTED: {"accept": {"metric": "loss", "epsilon": 0.3}},
+        TESTED: {"accept": {"metric": "loss", "epsilon": 0.3, "timeout": "1d"}},
     }
     # of COUNTS fewer rows than a partial takes, and yet some marked ones; none of TESTED can pass
     targets = {COUNTS: 0.03, TESTED: 1e-9}
@@ -252,7 +252,9 @@ def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
     assert run.outcomes[f"train{BAD}"] == [Outcome.FAILED] * WINDOWS
     assert run.outcomes[f"partial{GOOD}"] == [Outcome.DONE] * 2 * WINDOWS
     assert f"partial{COUNTS}" not in run.outcomes
-    assert run.outcomes[f"train{TESTED}"] == run.outcomes[f"validate{TESTED}"] == [Outcome.DONE] * WINDOWS
+    assert run.outcomes[f"train{TESTED}"] == run.outcomes[f"validate{TESTED}"] == [Outcome.DONE]
+    (given_up,) = (notice for notice in run.notices if "validation-timeout" in notice)
+    assert TESTED in given_up
     assert run.outcomes[f"evaluate{GOOD}"] == [Outcome.DONE] * WINDOWS
     assert run.outcomes[f"partial{BAD}"] == [Outcome.WITHDRAWN] * 2 * WINDOWS
     assert len(run.parts) == 5 * WINDOWS

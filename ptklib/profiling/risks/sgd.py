@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
 from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
+from ptklib.domains import Domain
 from ptklib.exceptions import InvalidParameterError
+from ptklib.inputs import InputTable
 from ptklib.profiling.risks.base import RowRisk
 from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
 
@@ -28,6 +32,18 @@ class DescentRisk(RowRisk):
     def examples(self, table: Any) -> Bools:
         """Return the rows that the estimator does not drop."""
         return self._estimator.usable_rows(table)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes of the label; 0 for a numeric one."""
+        return len(self._estimator.classes_) if isinstance(self._estimator, DPSGDClassifier) else 0
+
+    def wrong(self, state: Any, table: Any) -> Floats:
+        """Return 1 for each row whose likeliest class is not its own, and 0 for the others."""
+        fitted, label = DPEstimator.from_state(state), str(self._estimator.label)
+        assert isinstance(fitted, DPSGDClassifier)
+        codes = Domain.of(label, fitted.classes).encode(InputTable(table, (label,)).column(label))
+        return np.asarray(fitted.predict_proba(table).argmax(axis=1) != codes, dtype=np.float64)
 
     def losses(self, state: Any, table: Any) -> Floats:
         fitted = DPEstimator.from_state(state)

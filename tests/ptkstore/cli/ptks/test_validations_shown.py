@@ -9,10 +9,14 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptklib.validation import Verdict
-from ptkstore import sdk
+from ptkstore import connect, sdk
+from ptkstore import errors as e
+from ptkstore.domain.identity import Role
+from ptkstore.domain.ptks.waiting import GivenUp, Waiting
 from ptkstore.domain.subscriptions import event_of
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.validations import validation_document, validation_of
+from tests.support.api_server import Api
 from tests.support.command_line import Line
 from tests.support.world import CHAIN, World
 
@@ -102,3 +106,27 @@ def test_a_repository_declares_what_a_version_has_to_pass(tmp_path: Path) -> Non
         assert [c.action for c in store.apply(Repository("taxi", (declared,)))] == [action]
     assert world.service.ptks()[0].config == {"accept": ACCEPT}
     world.service.close()
+
+
+def test_over_http_a_ptk_says_whether_it_waits_and_is_resumed(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api, connect(api.url, token=api.token(*Role)) as remote:
+        world = api.world
+        world.stream()
+        world.register("plain")
+        world.register(config={"accept": {**ACCEPT, "timeout": "1d"}}, target=1e-9)
+        assert remote.service.ptk(PTK).waiting == Waiting(0)
+        assert remote.service.ptk("taxi.plain").waiting is None
+        world.ingest([i / 1_000 for i in range(1_000)])
+        world.close(1)
+        world.work(*CHAIN, "validate")
+        assert remote.service.ptk(PTK).waiting == Waiting(0, GivenUp.TIMEOUT)
+        assert [remote.resume(PTK) for _ in range(2)] == [1, 1]
+        assert {one.ptk_id: one.waiting for one in remote.service.ptks()} == {
+            PTK: Waiting(1),
+            "taxi.plain": None,
+        }
+        with pytest.raises(e.Conflict, match="does not wait"):
+            remote.resume("taxi.plain")
+        for role in (Role.CONSUMER, Role.PRODUCER, Role.OFFICER):
+            with connect(api.url, token=api.token(role)) as other, pytest.raises(e.NotAllowed):
+                other.resume(PTK)
