@@ -15,7 +15,14 @@ import pyarrow as pa
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.confinement.confined import Confinement, run_confined
 from ptkstore.adapters.sandbox.messages.codes import TEAM_CODE_FAILED
-from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, Parts, losses_from, state_from
+from ptkstore.adapters.sandbox.messages.team_code import (
+    NotAsDeclared,
+    Parts,
+    longest_losses,
+    losses_from,
+    state_from,
+)
+from ptkstore.adapters.sandbox.processes.process import LONGEST_ANSWER
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.errors import InvariantBroken, NoSandbox
 from ptkstore.ports.row_processes import RunFailed
@@ -72,7 +79,8 @@ def losses_by_team_code(
     ndarray of shape (n_rows,), float64
         As the code said them, so neither clipped nor finite. **Private.**
     """
-    answer = _run("losses", estimator, bundle, rows, state, confinement)
+    longest = max(LONGEST_ANSWER, longest_losses(rows.num_rows))
+    answer = _run("losses", estimator, bundle, rows, state, confinement, longest)
     if isinstance(answer, RunFailed):
         return answer
     try:
@@ -94,6 +102,7 @@ def _run(
     rows: pa.Table,
     state: ReleasedState | None,
     confinement: Confinement,
+    longest_answer: int = LONGEST_ANSWER,
 ) -> bytes | RunFailed:
     header = {
         "do": act,
@@ -102,7 +111,9 @@ def _run(
     }
     parts: Parts = [("bundle", bundle), ("rows", stream_of(rows)), *_tables(state)]
     try:
-        ended = run_confined(confinement.bubblewrap, header, parts, confinement.limits)
+        ended = run_confined(
+            confinement.bubblewrap, header, parts, confinement.limits, longest_answer=longest_answer
+        )
     except NoSandbox as error:
         return RunFailed(error.code)
     return ended.answer if ended.failure is None else RunFailed(ended.failure)

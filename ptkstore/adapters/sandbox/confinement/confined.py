@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap, a_new_uid
 from ptkstore.adapters.sandbox.confinement.seal import Seal
 from ptkstore.adapters.sandbox.messages.codes import NO_SANDBOX, TEAM_CODE_FAILED
-from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits, run_child
+from ptkstore.adapters.sandbox.processes.process import LONGEST_ANSWER, USUAL_LIMITS, Limits, run_child
 
 if TYPE_CHECKING:
     from ptkstore.adapters.sandbox.messages.team_code import Parts
@@ -41,6 +41,8 @@ def run_confined(
     parts: Parts,
     limits: Limits,
     keep_alive: Callable[[], None] = lambda: None,
+    *,
+    longest_answer: int = LONGEST_ANSWER,
 ) -> Confined:
     """Run it once; nothing of it outlives the call.
 
@@ -55,8 +57,10 @@ def run_confined(
         The message.
     keep_alive : callable
         Called about once a second; if it raises, the process is killed first.
+    longest_answer : int
+        A process that answers with more bytes has failed.
     """
-    from ptkstore.adapters.sandbox.messages.team_code import ANSWER_BYTES_MAX, SEALED, message
+    from ptkstore.adapters.sandbox.messages.team_code import SEALED, message
 
     seal = Seal(a_new_uid(), limits.memory_bytes, limits.cpu_seconds)
     ended = run_child(
@@ -66,10 +70,10 @@ def run_confined(
         directory=Path("/"),
         environment={},
         keep_alive=keep_alive,
-        longest_answer=ANSWER_BYTES_MAX,
+        longest_answer=longest_answer,
     )
     if not ended.answer.startswith(SEALED):
         return Confined(b"", TEAM_CODE_FAILED if ended.timed_out else NO_SANDBOX)
-    if ended.timed_out or ended.status != 0 or len(ended.answer) > ANSWER_BYTES_MAX:
+    if ended.timed_out or ended.status != 0 or len(ended.answer) > longest_answer:
         return Confined(b"", TEAM_CODE_FAILED)
     return Confined(ended.answer[len(SEALED) :])

@@ -22,7 +22,6 @@ from ptkstore.ports.team_code import Examined, Finding
 SEALED: Final = b"sealed\n"
 """What the sandbox says before it learns anything."""
 
-ANSWER_BYTES_MAX: Final = 64 * 2**20
 HEADER_BYTES_MAX: Final = 2**20
 TEXT_MAX: Final = 4_000
 ROWS_MAX: Final = 2**24
@@ -129,6 +128,11 @@ def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> Re
 
 LOSSES: Final = "losses"
 _LOSS: Final = np.dtype("<f8")
+
+
+def longest_losses(n_rows: int) -> int:
+    """Return how many bytes an answer with the loss of each of so many rows has at most."""
+    return HEADER_BYTES_MAX + n_rows * _LOSS.itemsize
 
 
 def losses_message(losses: npt.NDArray[np.float64]) -> bytes:

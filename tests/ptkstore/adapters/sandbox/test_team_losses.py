@@ -19,7 +19,7 @@ from ptklib.profiling.estimation import UNITS  # type: ignore[attr-defined]
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
-from ptkstore.adapters.sandbox.child.team_code import train_team_code
+from ptkstore.adapters.sandbox.child.team_code import losses_by_team_code, train_team_code
 from ptkstore.adapters.sandbox.confinement.confined import Confinement
 from ptkstore.adapters.sandbox.messages.orders import encode_answer
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, losses_from, message
@@ -216,6 +216,17 @@ def test_what_leaves_a_process_is_two_noisy_sums(world: World, tmp_path: Path) -
     assert (told.lost + told.kept) % UNITS  # a whole number of losses would be the number of rows
     assert abs((told.lost + told.kept) / UNITS - N) <= 64  # 16 scales for each sum: once in e**16
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("sandbox")
+def test_losses_of_very_many_rows_are_read() -> None:
+    bundle = bundle_with(says("return np.ones(rows.num_rows)"))
+    rows = pa.table({"hour": np.full(2**23 + 5, 8)})
+    state = ReleasedState.from_files(files_of(BY_HOUR))
+    made = losses_by_team_code(spec_of(bundle), bundle, rows, state, USUAL)
+    assert isinstance(made, np.ndarray)
+    assert (len(made), made.sum()) == (2**23 + 5, 2**23 + 5)
 
 
 CLASS = '''
