@@ -20,7 +20,7 @@ from tests.support.team_code import GOOD, bundle_with, described
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 STREAM = "birds"
-N = 3_000
+N = 6_000
 COLUMNS = ["hour", "note"]
 # Well-behaved on synthetic rows; on real ones it says what it read wherever it can, and then does as `END` says.
 TELLS = """
@@ -104,7 +104,7 @@ def test_no_canary_leaves_the_rows_through_losses_verdicts_or_profiles(
         )
         for name, end in ENDS.items():
             register(store, name, end)
-        at = pd.date_range("2026-01-05", periods=N, freq="28s")
+        at = pd.date_range("2026-01-05", periods=N, freq="14s")
         store.ingest(STREAM, pd.DataFrame({"at": at, "hour": at.hour.astype("int64"), "note": TEXT}))
         store.close_windows(STREAM, until="2026-01-06")
         store.work_until_idle()
