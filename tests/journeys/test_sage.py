@@ -170,3 +170,41 @@ def test_bounds_over_blocks_hold() -> None:
             for s, a, b in zip(lost, *noise, strict=True)
         ]
         assert np.sum(np.array(bounds) < RISK) <= stats.binom.ppf(1 - 1e-6, 2_000, 0.2)
+
+
+def tables(repository: Path) -> dict[str, list[list[str]]]:
+    """Return the rows of each table of the page, by name."""
+    page = (repository / "docs" / "sage.md").read_text()
+    found = re.findall(
+        r"<!-- table: sage: (.+?) -->\n\*\*.*?\n\n(.*?)\n<!-- end of table -->", page, re.DOTALL
+    )
+    assert len(found) == page.count("<!-- end of table -->")
+    return {
+        name: [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+        for name, text in found
+    }
+
+
+def test_the_page_shows_violations_that_were_measured(repository: Path) -> None:
+    limit = import_module("_common.violations").upper_limit
+    rows = tables(repository)["target violations"]
+    assert len({(model, eta) for model, eta, *_ in rows}) == 4
+    for _, eta, validator, n, bad, rate, shown, below in rows:
+        accepted, violations = int(n.replace(",", "")), int(bad.replace(",", ""))
+        assert accepted >= 1_000
+        assert float(rate) == pytest.approx(violations / accepted, abs=5e-5)
+        assert float(shown) == pytest.approx(limit(violations, accepted), abs=5e-5)
+        assert (below == "yes") == (limit(violations, accepted) < float(eta))
+        if validator == "ours":
+            assert below == "yes"
+        if validator in ("No SLA", "ours, bad models let in"):
+            assert below == "no"
+
+
+def test_the_page_shows_plots_and_names_its_command(repository: Path) -> None:
+    page = (repository / "docs" / "sage.md").read_text()
+    figures = re.findall(r"\]\((figures/.+?)\)", page)
+    assert len(figures) == 5
+    assert all((repository / "docs" / figure).exists() for figure in figures)
+    assert "python examples/scenarios/sage.py" in page
+    assert len(tables(repository)["release times"][0]) == 7

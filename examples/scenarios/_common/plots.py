@@ -15,6 +15,7 @@ from _common.curves import EXACT, NO_PTK, Curves
 
 STYLES = {NO_PTK: ("black", "-", "o"), EXACT: ("tab:green", "--", "s")}
 IN_A_ROW = 3  # names in a panel's width
+LETTERS = 60  # of a legend in a panel's width, with 6 for each line's sign
 SVG = {"svg.hashsalt": "scenarios", "svg.fonttype": "none"}  # the same curves make the same small file
 COLOURS = (
     "tab:blue",
@@ -160,7 +161,8 @@ def save_panels(panels: Sequence[Panel], path: Path) -> None:
         axes.set(xlabel=panel.x, ylabel=panel.y, xscale=panel.scales[0], yscale=panel.scales[1])
         axes.set_title(panel.title, fontsize=10)
         axes.grid(alpha=0.3)
-    beside = min(len(shown), IN_A_ROW * columns)
+    longest = max(map(len, shown))
+    beside = min(len(shown), max(1, LETTERS * columns // (longest + 6)))
     figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=beside, fontsize=8)
     _write(figure, path)
 

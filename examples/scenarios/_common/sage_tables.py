@@ -184,7 +184,15 @@ def block_needs(
                     points[name].append((times, *mean_and_half(known)))
             rows.append([f"{epsilon:g}", f"{times:.2f}", *cells])
         title = f"validation, ε = {epsilon:g}"
-        panels.append(Panel(title, "target, in the model's expected loss", "rows to ACCEPT", points))
+        panels.append(
+            Panel(
+                title,
+                "target, in the model's expected loss",
+                "rows to ACCEPT",
+                points,
+                scales=("linear", "log"),
+            )
+        )
     return {
         "table": "sage: one draw or one for each block, rows to ACCEPT",
         "said": "training and test together; target in the model's expected loss; the same model in each column",
