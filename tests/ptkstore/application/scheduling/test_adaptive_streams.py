@@ -210,6 +210,22 @@ def test_a_window_that_expires_before_the_spend_gives_the_reservation_back(strea
     assert numbers(stream) == [1]
 
 
+def test_a_released_reservation_is_its_ptks_again_on_the_windows_that_are_left(stream: World) -> None:
+    """One window of two expires before the spend: nobody else is given what was reserved of the other one."""
+    stream.register("a", epsilon=0.5, windows=(2, 2))
+    stream.register("b", epsilon=0.5, windows=(4, 4))
+    for number in range(2):
+        stream.ingest([number + one for one in ROWS])
+    stream.close(2)
+    stream.work("prepare", "allocate")
+    assert [key for key, _ in looks(stream, "taxi.a")] == ["train/taxi.a/1"]
+    stream.service.close_windows(STREAM, ORIGIN + 5 * DAY, expire_unfinished=True)
+    stream.work("expire", "schedule")
+    assert stream.job("train/taxi.a/1").outcome is Outcome.EXPIRED
+    half = {130: 500_000_000}
+    assert (allowed(stream, "taxi.a"), allowed(stream, "taxi.b")) == (half, half)
+
+
 def test_a_training_that_fails_is_tried_again_on_a_new_window_alone(stream: World) -> None:
     stream.register(epsilon=0.1)
     stream.trainer.failing = RunFailed("out-of-memory")
