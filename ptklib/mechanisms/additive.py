@@ -29,6 +29,9 @@ below 256, which takes up to a millisecond; importing OpenDP takes seconds."""
 
 _SUM_MAX = 2**62
 
+_AHEAD = 2**12
+"""Values of noise that are drawn before they are needed."""
+
 
 def laplace_scale(*, l1_sensitivity: int, epsilon: float | Fraction) -> float:
     """Return the least float64 scale of discrete Laplace noise that promises `epsilon`.
@@ -73,6 +76,32 @@ def gaussian(units: Ints, *, scale: float) -> Ints:
     checked = check_scale(finite_number(scale, "scale"))
     note("DiscreteGaussian", checked, np.size(units))
     return _noised(units, checked, _gaussian_measurement, vectorised.discrete_gaussian)
+
+
+def gaussian_steps(*, scale: float, size: int) -> Callable[[Ints], Ints]:
+    """Return what adds discrete Gaussian noise to one vector of `size` integers after another, as `gaussian` does.
+
+    Notes
+    -----
+    :Guarantee: that of `gaussian` for each vector. Noise is independent of what it is added to, so it may be drawn
+        before: some thousand values in one go, at a fraction of the time. No value is used twice.
+    """
+    checked = check_scale(finite_number(scale, "scale"))
+    ahead = max(_AHEAD // max(size, 1), 1)
+    kept: list[Ints] = []
+
+    def next_noise(_: float, n: int) -> Ints:
+        if not kept:
+            kept.extend(vectorised.discrete_gaussian(checked, ahead * n).reshape(ahead, n))
+        return kept.pop()
+
+    def step(units: Ints) -> Ints:
+        if np.size(units) != size:
+            raise ValueError(f"noise is for vectors of {size} integers")
+        note("DiscreteGaussian", checked, size)
+        return _noised(units, checked, _gaussian_measurement, next_noise)
+
+    return step
 
 
 def _noised(

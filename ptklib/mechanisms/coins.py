@@ -33,7 +33,7 @@ def tossed(n: int, rate: float) -> Bools:
 
 
 def sampled(n: int, rate: float) -> Ints:
-    """Return the places of the coins that are True among `n` as `tossed` tosses them, in order."""
+    """Return the places, in order, of the coins that are True among `n` that fall as those of `tossed`."""
     whole, first, rest = _threshold(rate)
     if whole or first:
         return np.flatnonzero(tossed(n, rate))

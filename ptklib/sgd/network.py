@@ -146,7 +146,7 @@ class Network:
         for error, given, one in zip(errors, layers, self._shape.ones, strict=True):
             scaled = np.trunc(error * (factors * (1 / (FINE * one)))[:, None])
             parts.append((scaled.T @ given).ravel())
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _forward(self, inputs: Floats) -> list[Floats]:
         """Return the inputs of each layer, and the scores."""

@@ -7,6 +7,7 @@ from math import ceil, expm1, log1p, nextafter, sqrt
 from ptklib.accounting import gaussian_sigma, least_multiplier
 from ptklib.events import Composed, DiscreteGaussian, Event, PoissonSampled
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
+from ptklib.mechanisms import additive
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.scalars import finite_number
 from ptklib.sgd.network import UNIT
@@ -112,4 +113,7 @@ def _planned(sampling: Sampling, n_weights: int, epsilon: float, delta: float) -
         return Composed(events=(counted, steps))
 
     multiplier = least_multiplier(event, epsilon, delta)
-    return FitPlan(sampling, count_scale, multiplier * moved, PrivacyLoss(epsilon, delta, event(multiplier)))
+    for scale in (count_scale, multiplier * moved):
+        additive.check_scale(scale)  # before any row is read
+    loss = PrivacyLoss(epsilon, delta, event(multiplier))
+    return FitPlan(sampling, count_scale, multiplier * moved, loss)

@@ -70,12 +70,12 @@ def train(
     worth = descent.clip_norm / (UNIT * max(n_rows * sampling.rate, 1.0))
     step_size = descent.step_size(plan.step_scale * worth, shape.n_weights, sampling.n_steps)
     weights = np.concatenate([layer.ravel() for layer in start])
+    noised = additive.gaussian_steps(scale=plan.step_scale, size=shape.n_weights)
     speed, mean, averaged = np.zeros_like(weights), np.zeros_like(weights), 0
     for step in range(sampling.n_steps):
         network = Network(shape, quantised(shape.split(weights)), head)
         exact = _gradient(examples, examples.sample(sampling.rate), encoding, network, descent.clip_norm)
-        noisy = additive.gaussian(exact, scale=plan.step_scale)
-        speed = descent.momentum * speed + (1 - descent.momentum) * (noisy * worth)
+        speed = descent.momentum * speed + (1 - descent.momentum) * (noised(exact) * worth)
         weights = weights - step_size * speed
         if 2 * step + 1 >= sampling.n_steps:
             averaged += 1

@@ -132,11 +132,11 @@ def test_weights_follow_from_what_mechanisms_gave_out() -> None:
 def test_a_step_adds_the_gradient_of_the_sample_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[np.ndarray] = []
 
-    def without_noise(units: Any, *, scale: float) -> Any:
+    def without_noise(units: Any, *_: Any) -> Any:
         seen.append(units.copy())
         return units
 
-    monkeypatch.setattr(additive, "gaussian", without_noise)
+    monkeypatch.setattr(additive, "_noised", without_noise)
     monkeypatch.setattr("ptklib.sgd.training.sampled", lambda n, rate: np.arange(0, n, 2))
     rows, _, label = problem(100)
     classifier(epochs=0.05, batch_rate=0.05).fit(rows, label)

@@ -254,3 +254,29 @@ def test_first_weights_are_public_and_break_the_symmetry_of_hidden_units() -> No
     assert len(np.unique(one[0][:, :-1])) == 12
     assert not one[1].any()
     assert not first_weights(Shape(3, 100, (), 2), 1)[0].any()
+
+
+@every_head
+@every_depth
+@pytest.mark.parametrize("size", [0.3, 1e5])
+def test_all_numbers_that_are_multiplied_and_added_are_whole_and_bounded(
+    head: Head, hidden: tuple[int, ...], size: float
+) -> None:
+    _, inputs = some_inputs()
+    labels = some_labels(head, len(inputs))
+    shape, weights, network = some_network(head, hidden, size)
+    for layer in weights:
+        assert np.array_equal(layer * 2**24, np.rint(layer * 2**24))
+        assert np.linalg.norm(layer, axis=1).max() <= WEIGHT_MAX
+    *layers, scores = network._forward(inputs)
+    errors = network._errors(layers, head.errors(scores, labels))
+    for given_, error, one in zip(layers, errors, shape.ones, strict=True):
+        assert np.array_equal(given_, np.rint(given_))
+        assert (given_[:, -1] == one).all()
+        assert np.array_equal(error, np.rint(error))
+        assert np.abs(error).max() <= 2**22
+
+
+def test_a_scale_that_no_noise_has_is_refused_before_any_row() -> None:
+    with pytest.raises(PrivacyParameterError, match="noise scale"):
+        plan_steps("Family", sampling_of(1, 1, 10_000, True), 3, 1e-6, 1e-9)
