@@ -21,7 +21,10 @@ class RiskMass:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was released of version `number` of a PTK, for `epsilon` on the test block of its window."""
+    """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
+
+    `window_index` is the newest window whose test set was opened, `windows` are all of them where these are several.
+    """
 
     ptk_id: str
     number: int
@@ -30,6 +33,7 @@ class Evaluation:
     epsilon: float
     mass: RiskMass
     at: datetime
+    windows: tuple[int, ...] = ()
 
 
 def estimate_epsilon(config: Mapping[str, Any]) -> float | None:

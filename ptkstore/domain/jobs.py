@@ -65,6 +65,8 @@ DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
 WAIT_FOR_TICKS = (JobKind.PLACE, JobKind.FLIP, JobKind.EVALUATE)
 """Jobs that are due at a publish tick, which is at most 20 minutes away."""
 
+_RETIRED = "retired"
+
 SMALL_AT_ONCE = 8
 """Small trainings that one worker process runs beside each other: most of their time they wait for their tick."""
 
@@ -175,6 +177,11 @@ class Job:
         return WindowId(self.stream, self.window_index)
 
     @property
+    def is_drop(self) -> bool:
+        """Whether it is the expiry of a window whose blocks are all retired, and which its retention still keeps."""
+        return self.kind is JobKind.EXPIRE and self.id.endswith(f"/{_RETIRED}")
+
+    @property
     def share(self) -> str:
         """Whose share of the workers the job takes: that of its PTK's team, or that of its stream."""
         return f"stream {self.stream}" if self.ptk_id is None else team_of(self.ptk_id)
@@ -280,6 +287,12 @@ def paid_run(
 def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:
     """Return the one job of this kind for a window, due now."""
     return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
+
+
+def drop_of(window: WindowId, now: datetime) -> Job:
+    """Return the job that lets a window expire before its retention ends, as all its blocks are retired."""
+    made = job_of_window(JobKind.EXPIRE, window, now)
+    return replace(made, id=f"{made.id}/{_RETIRED}")
 
 
 def slots_for_team_code(slots: int) -> int:

@@ -13,7 +13,7 @@ from ptkstore.domain.streams.windows import WindowState
 def hopeless(job: Job, spec: PtkSpec | None, windows: Collection[WindowState]) -> Outcome | None:
     """Say how the job ends without opening rows now; None if it may open them.
 
-    A run that has paid goes on with those of its windows that are left; one that has not needs all that it reserved.
+    A run goes on with those of its windows that are left; a training that has yet to pay needs all that it reserved.
 
     A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost or waited for
     what did not answer; what repeats by its own choice selects among its outputs (differences.md F3).
@@ -22,16 +22,16 @@ def hopeless(job: Job, spec: PtkSpec | None, windows: Collection[WindowState]) -
         return Outcome.WITHDRAWN
     rerun = job.state is JobState.OPENED
     left = [window is WindowState.PREPARED for window in windows]
-    if not (any(left) if has_paid(job) else all(left)):
+    if not (all(left) if needs_all(job) else any(left)):
         return Outcome.EXPIRED
     if rerun and (runs_once(spec) or job.attempt > MAX_ATTEMPTS):
         return Outcome.FAILED
     return None
 
 
-def has_paid(job: Job) -> bool:
-    """Tell whether the loss of a run is spent; a partial is queued by the spend of its training."""
-    return job.state is JobState.OPENED or job.kind is JobKind.PARTIAL
+def needs_all(job: Job) -> bool:
+    """Tell whether a run needs all windows that it names: it has reserved on each, and may still get that back."""
+    return job.kind is JobKind.TRAIN and job.state is JobState.READY
 
 
 def runs_once(spec: PtkSpec) -> bool:

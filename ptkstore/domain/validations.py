@@ -19,8 +19,9 @@ ACCEPT, REJECT = "accept", "reject"
 class Validation:
     """What was released of one validation of a PTK, by the job `job_id`.
 
-    `look` counts the validations since the last that was accepted, from 1 on. `verdict` is the record that the library
-    makes of the two noisy sums in `mass`; `number` is the version that was elected, 0 if none was.
+    `window_index` is the newest window whose test set was opened. `look` counts the validations since the last that was
+    accepted, from 1 on. `verdict` is the record that the library makes of the two noisy sums in `mass`, with the
+    `windows` where these are several; `number` is the version that was elected, 0 if none was.
     """
 
     ptk_id: str

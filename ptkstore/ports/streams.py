@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -90,6 +91,9 @@ class WindowsView(Protocol):
 
     def of(self, stream: str) -> tuple[Window, ...]:
         """Return all windows that ever closed, in order of time."""
+
+    def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
+        """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
 
     def prepared(self, stream: str) -> tuple[int, ...]:
         """Return the windows whose rows lie in partitions and do not expire, rising."""

@@ -56,6 +56,7 @@ class StreamMethods:
         retire_below: float | None = None,
         minimum_assurance: str = "library",
         asserted_text: bool = False,
+        drop_retired: bool = False,
         closing: str = "clock",
         scheduler: str = "allocate",
         scheduler_mode: str = "guided",
@@ -109,6 +110,8 @@ class StreamMethods:
             The least assurance of PTKs that are accepted; 'asserted' lets teams train by code of their own.
         asserted_text : bool
             Whether such code may release texts and join keys whose values it did not declare.
+        drop_retired : bool
+            Whether the rows of a window go before its retention ends, once all its blocks are retired.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
         scheduler : 'allocate' or 'adaptive'

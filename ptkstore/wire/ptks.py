@@ -259,7 +259,8 @@ class EvaluationOut(Wire):
 
     ptk_id: str
     version: int
-    window: int
+    window: Annotated[int, Field(description="the newest window whose test set was opened")]
+    windows: Annotated[list[int], Field(description="all windows whose test sets were opened")]
     epsilon: float
     lost: int
     kept: int

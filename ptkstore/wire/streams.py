@@ -253,6 +253,13 @@ class ExposureOut(Wire):
     holds: bool
     closing: str
     past_by_clock: list[int]
+    most_windows: Annotated[
+        int, Field(description="how many windows one training of a registered PTK may read")
+    ] = 1
+    readable_seconds: Annotated[
+        int,
+        Field(description="how long rows can be read after the end of their window: retention times window"),
+    ] = 0
 
 
 class Point(Wire):

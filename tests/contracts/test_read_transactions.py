@@ -34,6 +34,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "windows.get": (WindowId(STREAM, 0),),
     "windows.of": (STREAM,),
     "windows.prepared": (STREAM,),
+    "windows.states": (STREAM, (0,)),
     "ledger.created": (STREAM,),
     "ledger.filters": (STREAM,),
     "ledger.blocks": (STREAM,),

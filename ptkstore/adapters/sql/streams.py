@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -146,6 +147,16 @@ class SqlWindows(CatalogPart):
         """Return all windows that ever closed, in order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
+
+    def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
+        """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
+        asked, index = tuple(windows), t.windows.c.index
+        query = select(index.label("number"), t.windows.c.state).where(t.windows.c.stream == stream)
+        states = {row.number: WindowState(row.state) for row in self._rows_with(query, index, asked)}
+        for one in asked:
+            if one not in states:
+                raise UnknownName("closed window", str(WindowId(stream, one)))
+        return {one: states[one] for one in asked}
 
     def prepared(self, stream: str) -> tuple[int, ...]:
         """Return the windows that a run may open."""

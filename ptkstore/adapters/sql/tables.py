@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 11  # the last revision in migrations/versions
+SCHEMA_VERSION = 12  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -261,6 +261,7 @@ evaluations = Table(
     Column("lost", BigInteger, nullable=False),  # noisy, as is the next
     Column("kept", BigInteger, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("windows", Text),  # all whose test sets were opened, where these are several
     ForeignKeyConstraint(["ptk_id", "number"], ["version.ptk_id", "version.number"]),
 )
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 from ptkstore.application.ledger.charging import Price, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
+from ptkstore.application.paid_runs.retired_windows import drop_windows_of
 from ptkstore.domain.jobs import WAITED_FOR, Job, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
@@ -79,12 +80,17 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A claimed run that may open rows; `history` is that of its reservation, empty if it has yet to reserve."""
+    """A claimed run that may open rows.
+
+    `history` is that of its reservation, empty if it has yet to reserve. `states` are those of the windows that it has
+    reserved on, or else of those that it asks for.
+    """
 
     stream: Stream
     spec: PtkSpec
     job: Job
     history: tuple[Entry, ...]
+    states: Mapping[int, WindowState]
 
     @property
     def spend(self) -> Entry | None:
@@ -166,6 +172,11 @@ class PaidRun(ABC, Generic[R]):
         """
 
     @property
+    def windows(self) -> tuple[int, ...]:
+        """The windows that it asks for, rising, where it has reserved on none yet."""
+        return (self.job.window.index,)
+
+    @property
     def n_rows(self) -> int | None:
         """How many rows are planned; None for all behind the blocks that pay."""
         return None
@@ -186,11 +197,19 @@ class PaidRun(ABC, Generic[R]):
         uow.notify_owner(Notice.of_run(self.job, code, now))
 
 
-def states_of(uow: CatalogView, policy: Policy, job: Job, history: Sequence[Entry]) -> dict[int, WindowState]:
-    """Return the state of each window behind the reservation of a run; of its own window if it has none yet."""
-    newest = job.window.index
-    windows = windows_behind(policy, history[0].blocks, newest) if history else (newest,)
-    return {index: uow.windows.get(WindowId(job.stream, index)).state for index in windows}
+def states_behind(
+    uow: CatalogView, policy: Policy, job: Job, history: Sequence[Entry]
+) -> Mapping[int, WindowState]:
+    """Return the state of each window behind the reservation of a run."""
+    return uow.windows.states(job.stream, windows_behind(policy, history[0].blocks, job.window.index))
+
+
+def still_held(uow: UnitOfWork, job: Job) -> Job:
+    """Lock the job and return it; `LeaseLost` also if an expiry took it back, which leaves its fence as it is."""
+    held = uow.jobs.held(job)
+    if held.lease_until is None:
+        raise LeaseLost(f"job {job.id} was given back")
+    return held
 
 
 def left_of(states: Mapping[int, WindowState]) -> tuple[int, ...]:
@@ -265,11 +284,14 @@ class _Walk(Generic[R]):
         # What this very claim spent without an answer opened no row: it has yet to begin.
         begun = replace(held, state=self._job.state)
         history = uow.ledger.history(str(held.reservation))
-        states = states_of(uow, stream.policy, held, history)
+        if history:
+            states = states_behind(uow, stream.policy, held, history)
+        else:
+            states = uow.windows.states(held.stream, self._run.windows)
         outcome = hopeless(begun, spec, states.values())
         if spec is None or outcome is not None:
             return Ended(outcome or Outcome.WITHDRAWN)
-        claimed = ClaimedRun(stream, spec, held, tuple(history))
+        claimed = ClaimedRun(stream, spec, held, tuple(history), states)
         price = self._run.price(uow, claimed)
         if isinstance(price, Ended):
             return price
@@ -311,7 +333,7 @@ class _Walk(Generic[R]):
                 uow.streams.lock(self._job.stream)
             spec = uow.ptks.lock(str(self._job.ptk_id))  # waits for a transaction that nobody answered
             try:
-                held = uow.jobs.held(self._job)
+                held = still_held(uow, self._job)
             except LeaseLost:
                 if not isinstance(result, RunFailed) and run.was_kept(uow, result):
                     return True
@@ -339,6 +361,7 @@ class _Walk(Generic[R]):
         uow.jobs.save(held.ended(ended.outcome))
         if held.kind in WAITED_FOR:
             uow.jobs.wake(scheduler_of(held.stream), self._spending.now())
+        drop_windows_of(uow, held, self._spending.now())
         if ended.outcome not in _KEPT:
             self._run.tell(uow, ended.code or ended.outcome.value, self._spending.now())
 

@@ -18,6 +18,7 @@ from ptkstore.domain.ptks.waiting import terms_without_timeout
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
@@ -123,8 +124,9 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
         _declared(version.content["config"], epsilon)
     except PtklibError:
         return
-    window = WindowId(stream, version.window_index)
-    uow.jobs.add(paid_run(JobKind.EVALUATE, spec.ptk_id, window, now, version=version.number))
+    window, oldest = WindowId(stream, version.window_index), opened_windows(version.content)[0]
+    evaluation = paid_run(JobKind.EVALUATE, spec.ptk_id, window, now, oldest=oldest, version=version.number)
+    uow.jobs.add(evaluation)
 
 
 def _declared(estimator: Mapping[str, Any], epsilon: float) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
 from ptkstore.domain.versions.drafts import window_of
@@ -33,6 +34,9 @@ class Exposure:
 
     Where an operator closes windows, all of this goes by event time; `past_by_clock` are the windows that are kept and
     would have expired if the clock closed them.
+
+    One training of a registered PTK may read `most_windows` windows. Rows can be read for `readable` after the end of
+    their window: the retention times the window's length.
     """
 
     stream: str
@@ -45,6 +49,8 @@ class Exposure:
     remains: tuple[int, ...]
     closing: Closing = Closing.CLOCK
     past_by_clock: tuple[int, ...] = ()
+    most_windows: int = 1
+    readable: timedelta = timedelta(0)
 
     @property
     def holds(self) -> bool:
@@ -69,6 +75,7 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
         progress = uow.streams.progress(stream_name)
         windows = uow.windows.of(stream_name)
         elected = uow.versions.draft_ids()
+        most_windows = max((spec.windows[1] for spec in uow.ptks.find(stream=stream_name)), default=1)
     policy = stream.policy
     reached = progress.reached
     if policy.closing is Closing.CLOCK:
@@ -101,6 +108,8 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
         )
         if policy.closing is Closing.OPERATOR
         else (),
+        most_windows=most_windows,
+        readable=policy.retention_windows * policy.window,
     )
 
 
@@ -142,6 +151,11 @@ def _sentences(exposure: Exposure) -> list[str]:
         f"Exposed now: rows and drafts of events since {exposure.since.isoformat()}, in {what}the windows that are "
         f"still open, since {exposure.open_since.isoformat()}."
     ]
+    if exposure.most_windows > 1:
+        sentences.append(
+            f"One training may read up to {exposure.most_windows} windows, so exposure is retention x window: rows can "
+            f"be read for {duration_text(exposure.readable)} after their window has ended."
+        )
     if exposure.closing is Closing.CLOCK:
         return [
             *sentences,

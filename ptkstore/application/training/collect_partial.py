@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.application.paid_runs.paid_run import Opening, Spending, left_of, states_of
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, left_of, states_behind, still_held
 from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
 from ptkstore.domain.jobs import Job, JobState, Outcome
@@ -90,7 +90,7 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
         if training.state is JobState.ENDED:
             outcome = None
         else:
-            states = states_of(uow, stream.policy, held, history)
+            states = states_behind(uow, stream.policy, held, history)
             outcome = hopeless(held, spec, states.values())
             if outcome is None and spec is not None and not is_paid_for(spec.estimator, spend):
                 outcome = Outcome.FAILED
@@ -110,7 +110,7 @@ def _end(job: Job, begin: Begin) -> bool:
     with begin() as uow:
         uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
-        held = uow.jobs.held(job)
+        held = still_held(uow, job)
         needed = training.state is not JobState.ENDED
         uow.jobs.save(held.ended(Outcome.DONE if needed else Outcome.WITHDRAWN))
         uow.commit()
@@ -124,7 +124,7 @@ def _end_training(
         uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
         partials = locked_partials_of(uow, training)
-        held = uow.jobs.held(job)
+        held = still_held(uow, job)
         _close(uow, training, held, outcome, spending.now(), code)
         uow.commit()
     discard(_over(partials, job), keys, staging)

@@ -1,4 +1,4 @@
-"""Evaluate a version on its window's test set: spend, open it, estimate apart, keep the figure (differences.md P6)."""
+"""Evaluate a version on its windows' test sets: spend, open it, estimate apart, keep the figure (differences.md P6)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.row_processes import Evaluator
@@ -23,7 +24,7 @@ from ptkstore.ports.row_processes import Evaluator
 def evaluate_ptk(
     job: Job, spending: Spending, opening: Opening, *, code: CodeSource, lake: Lake, evaluator: Evaluator
 ) -> None:
-    """Release one estimate of a version's loss, at most, from the test block of the version's window.
+    """Release one estimate of a version's loss, at most, from the test blocks of the version's windows.
 
     Parameters
     ----------
@@ -37,6 +38,7 @@ def evaluate_ptk(
         estimator=version.content["config"],
         state=state_files_of(version, lake),
         code=code.of_estimator(job, version.content["config"]),
+        windows=opened_windows(version.content),
     )
     pay_and_run(_Evaluating(job, tested, evaluator), spending, opening)
 
@@ -55,8 +57,9 @@ class _Evaluating(OnTestSet):
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
     ) -> Outcome:
-        job, epsilon = self.job, spent.spend.loss.epsilon
+        job, epsilon, newest = self.job, spent.spend.loss.epsilon, spent.windows[-1]
+        several = spent.windows if len(spent.windows) > 1 else ()
         uow.evaluations.add(
-            Evaluation(str(job.ptk_id), job.version, job.id, job.window.index, epsilon, result, at)
+            Evaluation(str(job.ptk_id), job.version, job.id, newest, epsilon, result, at, several)
         )
         return Outcome.DONE

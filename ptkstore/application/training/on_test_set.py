@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ptkstore.application.ledger.charging import Price, reserve
 from ptkstore.application.paid_runs.own_code import OwnCode
-from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent
+from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent, left_of
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.accounting.assurances import Assurance, assured
 from ptkstore.domain.evaluations import RiskMass
@@ -18,6 +18,7 @@ from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.ptks.bundles import assurance_of
 from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, RunFailed
 
@@ -26,12 +27,13 @@ from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows,
 class Tested:
     """A trained state: its estimator as data, its files by the names they had when they were written, and its code.
 
-    It has `code` where its losses are said by the code of a team.
+    It has `code` where its losses are said by the code of a team. `windows` are those that its training opened, rising.
     """
 
     estimator: Mapping[str, Any]
     state: Mapping[str, bytes]
     code: OwnCode
+    windows: tuple[int, ...]
 
     def label(self, ptk_id: str) -> dict[str, str | None]:
         """Say whose word losses are that the library does not compute; nothing of those that it does."""
@@ -40,7 +42,9 @@ class Tested:
 
 
 class OnTestSet(PaidRun[RiskMass]):
-    """A paid run that reserves on all test blocks of its window, and has the loss of a state estimated there.
+    """A paid run that has the loss of a state estimated on the test sets of the windows that it was trained on.
+
+    It reserves on all their test blocks. Windows that have expired by then are left out.
 
     Parameters
     ----------
@@ -59,6 +63,11 @@ class OnTestSet(PaidRun[RiskMass]):
         super().__init__(job)
         self._tested, self._evaluator = tested, evaluator
 
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Those that the training of the state opened."""
+        return self._tested.windows
+
     @abstractmethod
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
         """Return what the PTK pays by now; None if it wants no such run any more."""
@@ -68,7 +77,7 @@ class OnTestSet(PaidRun[RiskMass]):
         return "loss"
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
-        """Reserve here, on all test blocks of the window."""
+        """Reserve here, on all test blocks of the windows that are left."""
         spec, policy = claimed.spec, claimed.stream.policy
         if self._tested.code.is_spent:
             return Ended(Outcome.FAILED)
@@ -78,7 +87,8 @@ class OnTestSet(PaidRun[RiskMass]):
         price = price_of_estimate(self._tested.estimator, epsilon, policy)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
-            blocks = BlockSet.of(part_blocks(TEST, self.job.window, policy, groups))
+            left = (WindowId(claimed.stream.name, index) for index in left_of(claimed.states))
+            blocks = BlockSet.of(*(part_blocks(TEST, window, policy, groups) for window in left))
             line = policy.sharing.line_of(spec.ptk_id)
             request = BudgetRequest(
                 claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -39,9 +39,11 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
-from ptkstore.domain.streams.blocks import BlockRange, groups_behind, windows_behind
+from ptkstore.domain.streams.blocks import groups_behind
 from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.manifests import content_of, elected_manifest
+from ptkstore.domain.versions.state_windows import charged_blocks, windows_in
 from ptkstore.domain.versions.versions import Draft, Version
 from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
@@ -114,8 +116,13 @@ class _Basis:
     """The files of its state; None if it is unreadable, and so is not gone on from."""
     code: OwnCode
 
-    def continued(self, spec: PtkSpec, policy: Policy, blocks: BlockRange) -> Version | None:
-        """The version whose state a run goes on from: of the same model, of rows of the same kind."""
+    def continued(
+        self, spec: PtkSpec, policy: Policy, spend: Entry, windows: Sequence[int]
+    ) -> Version | None:
+        """The version whose state a run goes on from: of the same model, of rows of the same kind, of other windows.
+
+        A window that is in the state already would count twice.
+        """
         previous = self.previous
         if (
             previous is None
@@ -123,9 +130,9 @@ class _Basis:
             or not same_model(previous.content["config"], spec.estimator)
         ):
             return None
-        newest = previous.content["blocks"][-1]
-        before = BlockRange(newest["number"], newest.get("last", newest["number"]) + 1)
-        return previous if groups_behind(policy, before) == groups_behind(policy, blocks) else None
+        *_, newest = charged_blocks(previous.content)
+        is_same = groups_behind(policy, newest) == groups_behind(policy, spend.blocks.first)
+        return previous if is_same and windows_in(previous.content, policy).isdisjoint(windows) else None
 
 
 class _Training(PaidRun[Draft]):
@@ -146,6 +153,7 @@ class _Training(PaidRun[Draft]):
         self._keys, self._staging = keys, staging
         self._rows_per_partial = rows_per_partial
         self._content: Mapping[str, Any] = {}
+        self._collected: tuple[int, ...] = ()
         self.partials: tuple[Job, ...] = ()
         self.is_split = False
 
@@ -155,6 +163,9 @@ class _Training(PaidRun[Draft]):
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         self.partials = ended_partials_of(uow, claimed.job)
+        # when a window expires, partials that have read it are collected anew
+        states = claimed.states.items()
+        self._collected = tuple(index for index, state in states if state is not WindowState.EXPIRED)
         if any(one.outcome is not Outcome.DONE for one in self.partials):
             return Ended(Outcome.FAILED)
         self._basis.code.check(claimed.spec.ptk_id, claimed.spec.estimator)
@@ -243,13 +254,11 @@ class _Training(PaidRun[Draft]):
             uow.notify_owner(notice)
 
     def _windows(self, spent: Spent) -> tuple[int, ...]:
-        """The windows whose rows were opened; of what others collected all that paid, as some may be gone by now."""
-        if not self.partials:
-            return spent.windows
-        return windows_behind(spent.stream.policy, spent.spend.blocks, self.job.window.index)
+        """The windows whose rows may be in the state: those that were opened, or that partials may have read."""
+        return self._collected if self.partials else spent.windows
 
     def _continued(self, spent: Spent) -> Version | None:
-        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks.first)
+        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend, self._windows(spent))
 
 
 def _basis(job: Job, begin: Begin, lake: Lake, code: OwnCode) -> _Basis:

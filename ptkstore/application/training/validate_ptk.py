@@ -1,4 +1,4 @@
-"""Validate a trained state on its window's test set, and elect it if it passes (Sage SOSP'19, section 3.3)."""
+"""Validate a trained state on its windows' test sets, and elect it if it passes (Sage SOSP'19, section 3.3)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out, terms_without_timeout
 from ptkstore.domain.validations import ACCEPT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
+from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.objects import Staging
@@ -50,7 +51,7 @@ def validate_ptk(
     staging: Staging,
     evaluator: Evaluator,
 ) -> None:
-    """Release one verdict on a trained state, at most, from the test block of its window.
+    """Release one verdict on a trained state, at most, from the test blocks of its windows.
 
     A state that is accepted becomes the next version in the transaction that keeps the verdict. The draft of any other
     one is destroyed with its key: nothing that was not validated leaves staging.
@@ -64,9 +65,10 @@ def validate_ptk(
     try:  # before the loss is spent
         candidate = read_candidate(draft_id, opening.keys, staging)
         estimator = candidate.content["config"]
-        tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator))
+        windows = opened_windows(candidate.content)
+        tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator), windows)
     except (CorruptObject, UnknownName, WindowGone):
-        candidate, tested = None, Tested({}, {}, OwnCode())
+        candidate, tested = None, Tested({}, {}, OwnCode(), (job.window.index,))
     pay_and_run(_Validating(job, candidate, tested, evaluator), spending, opening)
     if _is_over(job, draft_id, spending.begin):
         destroy_drafts((draft_id,), opening.keys, staging)
@@ -119,7 +121,7 @@ class _Validating(OnTestSet):
         job, epsilon = self.job, spent.spend.loss.epsilon
         verdict = self._verdict(uow, spent, result)
         about = Validation(
-            spec.ptk_id, job.id, verdict["look"], job.window.index, epsilon, result, verdict, at
+            spec.ptk_id, job.id, verdict["look"], spent.windows[-1], epsilon, result, verdict, at
         )
         if verdict["decision"] == ACCEPT:
             self._publish(uow, spec, about)
@@ -141,7 +143,8 @@ class _Validating(OnTestSet):
         sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
         validator = terms.validator(spec.target)
         verdict: dict[str, Any] = validator.verdict(sums, earlier.number + 1, earlier.failure).to_json()
-        return {**verdict, **self._tested.label(spec.ptk_id)}
+        several = {"windows": list(spent.windows)} if len(spent.windows) > 1 else {}
+        return {**verdict, **several, **self._tested.label(spec.ptk_id)}
 
     def _publish(self, uow: UnitOfWork, spec: PtkSpec, about: Validation) -> None:
         """Elect the state with its verdict; a PTK that waited waits for the next one from its window on."""
@@ -151,9 +154,10 @@ class _Validating(OnTestSet):
         uow.validations.add(replace(about, number=number))
         if (
             about.verdict["metric"] == "loss"
-        ):  # other estimates are in the verdict, in the unit of their metric
+        ):  # estimates of others are in the verdict, in the unit of their metric
+            newest, windows = about.window_index, tuple(about.verdict.get("windows", ()))
             uow.evaluations.add(
-                Evaluation(spec.ptk_id, number, job.id, about.window_index, about.epsilon, about.mass, at)
+                Evaluation(spec.ptk_id, number, job.id, newest, about.epsilon, about.mass, at, windows)
             )
         if spec.waiting is not None:
             uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))

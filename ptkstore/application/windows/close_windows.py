@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
+from ptkstore.application.paid_runs.retired_windows import drop_windows
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, job_of_window
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockState, created_with
@@ -126,6 +127,7 @@ def _step(
         *(_expiry(stream.name, some, now) for some in _together(expiring, busy)),
     )
     uow.streams.advance(stream.name, after)
+    drop_windows(uow, stream.name, uow.windows.prepared(stream.name), policy, now)
     return closed
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.paid_runs.retired_windows import may_go
+from ptkstore.application.training.partials import discard, locked_partials_of
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, scheduler_of
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.runs import has_paid
+from ptkstore.domain.runs import needs_all
 from ptkstore.domain.streams.blocks import erased_with
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.domain.versions.drafts import window_of
@@ -20,7 +24,7 @@ from ptkstore.ports.runtime import Clock, Steps
 def expire_window(
     job: Job, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging, steps: Steps
 ) -> None:
-    """Expire one window, or neighbours that no PTK wanted; repeatable at any point.
+    """Expire one window, or neighbours that no PTK wanted, or a window whose blocks are retired; repeatable.
 
     Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
     spent. An elected state is DP output, has a key of its own and outlives the window.
@@ -28,9 +32,16 @@ def expire_window(
     window, windows = job.window, job.windows
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
-        uow.jobs.held(job)
-        if uow.windows.get(window).state is not WindowState.EXPIRED:
-            _end_runs(uow, window, stream.team, clock)
+        held, state = uow.jobs.held(job), uow.windows.get(window).state
+        stale: list[Job] = []
+        if job.is_drop and state is WindowState.PREPARED:
+            if not may_go(uow, window, stream.policy):  # somebody has queued a run meanwhile
+                uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+                uow.commit()
+                return
+            uow.windows.set_state(window, WindowState.EXPIRING)
+        if state is not WindowState.EXPIRED:
+            stale = _end_runs(uow, window, stream.team, clock)
             uow.jobs.wake(scheduler_of(stream.name), clock.now())
         elected, refused = uow.versions.draft_ids(windows), uow.jobs.refused_drafts(job.stream)
         uow.commit()
@@ -38,6 +49,7 @@ def expire_window(
     for one in windows:
         keys.destroy_window(one)
     steps.reached("key-destroyed", job.id)
+    discard(stale, keys, staging)
     try:
         for one in windows:
             raw.delete_window(one)
@@ -62,14 +74,27 @@ def expire_window(
 
 
 def _goes_on(uow: UnitOfWork, run: Job, window: WindowId) -> bool:
-    """Whether a run that has paid for several windows goes on with another one of them."""
-    if not has_paid(run) or run.oldest_window is None:
+    """Whether a run over several windows, which gets nothing back, goes on with another one of them."""
+    if needs_all(run) or run.oldest_window is None:
         return False
-    others = (WindowId(run.stream, index) for index in range(run.oldest_window, run.window.index + 1))
-    return any(uow.windows.get(one).state is WindowState.PREPARED for one in others if one != window)
+    others = {*range(run.oldest_window, run.window.index + 1)} - {window.index}
+    return WindowState.PREPARED in uow.windows.states(run.stream, sorted(others)).values()
 
 
-def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
+def _collect_anew(uow: UnitOfWork, training: Job, now: datetime) -> tuple[Job, ...]:
+    """Have a training's partials collected once more: those that are there may hold exact sums of a window that goes.
+
+    Returned as they were, for what they left in staging is to be destroyed.
+    """
+    partials = locked_partials_of(uow, training)
+    for one in partials:
+        if one.state is JobState.ENDED:
+            uow.jobs.begin_again(one, now)
+    return partials
+
+
+def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> list[Job]:
+    """End what cannot go on without the window; return the partials whose drafts are to be destroyed."""
     now = clock.now()
     prepares = uow.jobs.of_window(window, JobKind.PREPARE)
     planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
@@ -80,14 +105,18 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
         notified = notified or prepare.failures > 0
     if not notified:
         notify_trainers(uow, window, "expired", now)
+    stale: list[Job] = []
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:
                 continue
             if _goes_on(uow, run, window):
                 uow.jobs.save(run)  # without its lease: a claim that opened this window as well is over
+                if run.kind is JobKind.TRAIN:
+                    stale += _collect_anew(uow, run, now)
                 continue
             release_unopened(uow, run.reservation)
             uow.jobs.save(run.ended(Outcome.EXPIRED))
             if run.ptk_id is not None and kind is not JobKind.PARTIAL:
                 uow.notify_owner(Notice.of_run(run, "expired", now))
+    return stale

@@ -122,6 +122,8 @@ def _exposed(exposure: Exposure) -> dict[str, Any]:
             "holds": exposure.holds,
             "closing": exposure.closing.value,
             "would_have_expired_by_the_clock": list(exposure.past_by_clock),
+            "most_windows": exposure.most_windows,
+            "readable_seconds": int(exposure.readable.total_seconds()),
         },
     }
 

@@ -214,6 +214,9 @@ class Policy:
     asserted_text: Annotated[
         bool, Flag("Let team code release texts and keys it did not declare.", later=True)
     ] = False
+    drop_retired: Annotated[
+        bool, Flag("Let the rows of a window go once all its blocks are retired.", later=True)
+    ] = False
     closing: Annotated[Closing, OneOf("Who closes windows: clock or operator.", members=Closing)] = (
         Closing.CLOCK
     )
@@ -284,6 +287,10 @@ class Policy:
         elif self.unit_column is None:
             raise InvalidRequest(
                 f"the privacy unit {self.privacy_unit.value!r} needs the column of the user's id: --unit-column"
+            )
+        if self.drop_retired and self.privacy_unit is PrivacyUnit.USER:
+            raise InvalidRequest(
+                "drop_retired does not go with the privacy unit 'user': its blocks belong to no window"
             )
         if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
             raise InvalidRequest(

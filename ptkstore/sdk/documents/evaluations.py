@@ -21,6 +21,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "version": evaluation.number,
         "window": evaluation.window_index,
+        "windows": list(evaluation.windows or (evaluation.window_index,)),
         "loss": estimate.loss,
         "standard_error": estimate.standard_error,
         "units": estimate.n_units,
@@ -35,6 +36,7 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "ptk_id": evaluation.ptk_id,
         "version": evaluation.number,
         "window": evaluation.window_index,
+        "windows": list(evaluation.windows or (evaluation.window_index,)),
         "epsilon": evaluation.epsilon,
         "lost": evaluation.mass.lost,
         "kept": evaluation.mass.kept,
@@ -43,7 +45,8 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
-    """Read the estimate that `evaluation_document` wrote."""
+    """Read the estimate that `evaluation_document` wrote; an earlier service knows those on one window alone."""
+    several = document.get("windows", ())
     return Evaluation(
         ptk_id=document["ptk_id"],
         number=document["version"],
@@ -52,4 +55,5 @@ def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
         epsilon=document["epsilon"],
         mass=RiskMass(document["lost"], document["kept"]),
         at=datetime.fromisoformat(document["at"]),
+        windows=tuple(several) if len(several) > 1 else (),
     )

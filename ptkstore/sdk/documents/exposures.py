@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.application.streams.exposure import ExposedWindow, Exposure
@@ -12,6 +12,7 @@ from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
 Document = dict[str, Any]
 
+_SECOND = timedelta(seconds=1)
 _TIMES = ("reached", "since", "allowed_since", "open_since")
 
 
@@ -46,11 +47,13 @@ def exposure_document(exposure: Exposure) -> Document:
         "holds": exposure.holds,
         "closing": exposure.closing.value,
         "past_by_clock": list(exposure.past_by_clock),
+        "most_windows": exposure.most_windows,
+        "readable_seconds": exposure.readable // _SECOND,
     }
 
 
 def exposure_of(document: Mapping[str, Any]) -> Exposure:
-    """Read the exposure that `exposure_document` wrote."""
+    """Read the exposure that `exposure_document` wrote; an earlier service knows trainings on one window alone."""
     stream = str(document["stream"])
     return Exposure(
         stream,
@@ -63,4 +66,6 @@ def exposure_of(document: Mapping[str, Any]) -> Exposure:
         remains=tuple(document["remains"]),
         closing=Closing(document["closing"]),
         past_by_clock=tuple(document["past_by_clock"]),
+        most_windows=document.get("most_windows", 1),
+        readable=document.get("readable_seconds", 0) * _SECOND,
     )

@@ -34,14 +34,16 @@ def test_waiting_without_rows_uses_no_attempt_up(assurance: Assurance) -> None:
     assert hopeless(waited, replace(ptk_spec(), assurance=assurance), [KEPT]) is None
 
 
-def test_a_run_that_has_paid_goes_on_with_the_windows_that_are_left() -> None:
+def test_a_run_goes_on_with_the_windows_that_are_left_unless_it_may_get_its_reservation_back() -> None:
+    training, waits = (replace(one, kind=JobKind.TRAIN) for one in (BEGUN, NEW))
     partial = replace(NEW, kind=JobKind.PARTIAL)  # its training has paid
     for windows, expected in (([KEPT, KEPT], None), ([WindowState.EXPIRING, KEPT], None)):
-        assert [hopeless(job, ptk_spec(), windows) for job in (BEGUN, partial)] == [expected] * 2
+        going = (BEGUN, NEW, training, partial)
+        assert [hopeless(job, ptk_spec(), windows) for job in going] == [expected] * 4
     gone = [WindowState.EXPIRED, WindowState.EXPIRING]
-    assert [hopeless(job, ptk_spec(), gone) for job in (BEGUN, partial)] == [Outcome.EXPIRED] * 2
-    assert hopeless(NEW, ptk_spec(), [KEPT, KEPT]) is None
-    assert hopeless(NEW, ptk_spec(), [WindowState.EXPIRING, KEPT]) is Outcome.EXPIRED
+    assert [hopeless(job, ptk_spec(), gone) for job in going] == [Outcome.EXPIRED] * 4
+    assert hopeless(waits, ptk_spec(), [KEPT, KEPT]) is None
+    assert hopeless(waits, ptk_spec(), [WindowState.EXPIRING, KEPT]) is Outcome.EXPIRED
 
 
 @pytest.mark.parametrize("job", [NEW, BEGUN], ids=["new", "begun"])

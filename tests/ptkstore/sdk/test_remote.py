@@ -846,6 +846,7 @@ def every_field_set() -> Stream:
         attribute_values=("rome", "oslo"),
         max_cell_bytes=1_000,
         asserted_text=True,
+        drop_retired=True,
     )
     columns = (("at", ColumnType.TIMESTAMP), ("rider", ColumnType.INT64), ("city", ColumnType.STRING))
     return Stream("rides", "taxi", Schema(columns, "at"), policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sqlalchemy import Row, insert, select
@@ -20,7 +21,8 @@ class SqlEvaluations(CatalogPart):
     def add(self, evaluation: Evaluation) -> None:
         """Keep an estimate; `LateWriter` if the version has one."""
         mass = fields_of(evaluation.mass)
-        row = row_of(t.evaluations, evaluation, epsilon=repr(evaluation.epsilon), **mass)
+        windows = json.dumps(evaluation.windows) if evaluation.windows else None
+        row = row_of(t.evaluations, evaluation, epsilon=repr(evaluation.epsilon), windows=windows, **mass)
         try:
             self._connection.execute(insert(t.evaluations).values(row))
         except IntegrityError as error:
@@ -37,4 +39,5 @@ class SqlEvaluations(CatalogPart):
 def _evaluation(row: Row[Any]) -> Evaluation:
     plain = dict(row._mapping)
     mass = RiskMass(plain.pop("lost"), plain.pop("kept"))
-    return Evaluation(**{**plain, "epsilon": float(row.epsilon)}, mass=mass)
+    windows = tuple(json.loads(row.windows or "[]"))
+    return Evaluation(**{**plain, "epsilon": float(row.epsilon), "windows": windows}, mass=mass)

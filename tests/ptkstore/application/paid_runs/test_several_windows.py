@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -11,15 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ptkstore.application.ledger.charging import price_of, reserve
-from ptkstore.application.planning.estimators import event_of
-from ptkstore.domain.jobs import JobKind, JobState, Outcome, paid_run
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Granted
-from ptkstore.domain.streams.blocks import HASH_RANGE, BlockSet, train_blocks
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.streams.blocks import HASH_RANGE
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.row_processes import OpenedRows
-from tests.support.world import DAY, NOW, ORIGIN, STREAM, World, speed
+from tests.support.several_windows import queue_training
+from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 
 TRAIN = "train/taxi.speed/3"
 WINDOWS = (0, 1, 3)  # 2 is none of them
@@ -31,26 +27,13 @@ ROWS = 120  # of each window
 def with_three_windows(home: Path, n_rows: int = N, **settings: int) -> World:
     """Windows of which three have paid for one training together; of the others none is trained on."""
     world = World(home, **settings)
-    stream = world.stream(epsilon=10, retention_windows=8, profile_share=0, test_share=0)
+    world.stream(epsilon=10, retention_windows=8, profile_share=0, test_share=0)
     for day in range(4):
         world.ingest([day + i / (2 * ROWS) for i in range(ROWS)])
     world.close(4)
     world.work("prepare", "allocate")
     world.register(estimator=speed(EPSILON))
-    with world.service.begin() as uow:
-        spec = uow.ptks.get("taxi.speed")
-        job = replace(
-            paid_run(JobKind.TRAIN, spec.ptk_id, WindowId(STREAM, WINDOWS[-1]), NOW),
-            n_rows=n_rows,
-            oldest_window=WINDOWS[0],
-        )
-        event = event_of(spec.estimator, spec.loss)
-        price = price_of(event, stream.policy.accountant, spec.loss)
-        blocks = BlockSet.of(*(train_blocks(WindowId(STREAM, i), stream.policy, 0) for i in WINDOWS))
-        request = BudgetRequest(STREAM, job.id, spec.ptk_id, blocks, price.loss, price.charge)
-        assert isinstance(reserve(uow, request, event), Granted)
-        uow.jobs.add(job)
-        uow.commit()
+    queue_training(world, *WINDOWS, n_rows=n_rows)
     return world
 
 
@@ -177,8 +160,107 @@ def test_partials_collect_their_share_of_each_window_that_is_left(
     assert shares == [{(low, high)} for low, high in pairwise(edges)]
     world.work("train", "place")
     assert opened(world) == ()
-    assert told(world) == (list(WINDOWS), near(len(left) * ROWS))
+    assert told(world) == (left, near(len(left) * ROWS))
     world.service.close()
+
+
+def staged_sums(world: World) -> list[str]:
+    """Partials in staging that somebody could still read: of which there are a file and a key."""
+    return sorted({*world.service.staging.drafts()} & {*world.service.keys.draft_ids()})
+
+
+def expire_oldest(world: World) -> None:
+    world.service.close_windows(STREAM, ORIGIN + 9 * DAY, expire_unfinished=True)
+
+
+@pytest.mark.parametrize("step", [None, "expiring", "key-destroyed", "files-deleted", "expired"])
+def test_sums_of_a_window_that_expires_are_destroyed_and_collected_anew_without_it(
+    tmp_path: Path, step: str | None
+) -> None:
+    """Whoever dies during the expiry: once it is over, nobody can read what the window added to a partial."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    world = with_three_windows(tmp_path / "home", n_rows=300, rows_per_partial=100)
+    world.work("train")
+    world.work("partial")
+    of_three = staged_sums(world)
+    assert len(of_three) == 3
+    expire_oldest(world)
+    if step is not None:
+        world.steps.at[step] = die
+        with pytest.raises(KeyboardInterrupt):
+            world.service.work_on("expire/taxi/0")
+        world.clock.pass_(hours=2)
+    world.work("expire")
+    assert world.state(0) is WindowState.EXPIRED
+    assert staged_sums(world) == []
+    assert {*of_three}.isdisjoint(world.service.keys.draft_ids())
+    assert TRAIN not in world.service.due()  # it waits for its partials once more
+    world.work("partial")
+    assert [[one.window_key for one in asked.rows] for asked in world.trainer.collected[3:]] == 3 * [
+        [key(world, 1), key(world, 3)]
+    ]
+    world.work("train", "place")
+    assert told(world) == ([1, 3], near(2 * ROWS))
+    assert spent(world) == dict.fromkeys(WINDOWS, 5)
+    assert staged_sums(world) == []
+    world.service.close()
+
+
+def test_a_partial_that_ran_on_during_the_expiry_counts_for_nothing(tmp_path: Path) -> None:
+    world = with_three_windows(tmp_path / "home", n_rows=300, rows_per_partial=100)
+    world.work("train")
+
+    def expires() -> None:
+        """The lease of the one who collects is over, though it lives."""
+        expire_oldest(world)
+        world.clock.pass_(hours=2)
+        world.work("expire")
+
+    world.steps.at["collected"] = expires
+    world.service.work_on("partial/taxi.speed/3/0")
+    assert world.job("partial/taxi.speed/3/0").state is not JobState.ENDED
+    assert staged_sums(world) == []
+    world.work("partial", "train", "place")
+    assert told(world) == ([1, 3], near(2 * ROWS))
+    world.service.close()
+
+
+def test_a_training_that_ran_on_during_an_expiry_elects_nothing_of_the_window_that_went(three: World) -> None:
+    three.service.close_windows(STREAM, ORIGIN + 9 * DAY - DAY / 2, expire_unfinished=True)
+
+    def expires() -> None:
+        expire_oldest(three)
+        three.clock.pass_(hours=2)
+        three.work("expire")
+
+    three.steps.at["trained"] = expires
+    three.service.work_on(TRAIN)
+    assert three.service.versions("taxi.speed") == ()
+    three.work("train", "place")
+    assert told(three) == ([1, 3], near(2 * ROWS * N / 300))
+
+
+def test_a_state_is_not_continued_by_a_training_on_a_window_that_is_in_it(three: World) -> None:
+    """Rows of a window would count twice in the merged counts."""
+    three.work("train", "place")
+    queue_training(three, 1, 2, n_rows=N)
+    three.work("train", "place")
+    queue_training(three, 2, 3, n_rows=N, look=2)
+    three.work("train", "place")
+    made_from = [one.content["made_from"] for one in three.service.versions("taxi.speed")]
+    assert [len(one) for one in made_from] == [0, 0, 0]
+
+
+def test_a_state_is_continued_by_a_training_on_other_windows(three: World) -> None:
+    three.work("train", "place")
+    queue_training(three, 2, n_rows=N)
+    three.work("train", "place")
+    first, second = three.service.versions("taxi.speed")
+    assert [one["version"] for one in second.content["made_from"]] == [first.number]
+    assert second.content["oldest_contributing_window"]["index"] == 0
 
 
 def test_a_window_does_not_expire_while_a_partial_reads_it(tmp_path: Path) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ptkstore.application.ledger.charging import price_of, reserve
-from ptkstore.application.planning.estimators import event_of
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.jobs import JobKind, Outcome, paid_run
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Granted
-from ptkstore.domain.streams.blocks import BlockSet, train_blocks
-from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.jobs import Outcome
 from ptkstore.ports.row_processes import RunFailed
 from tests.journeys.backups import copy_database
+from tests.support.several_windows import queue_training
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, World
 
 PTK = "taxi.speed"
@@ -24,19 +18,9 @@ BAD = 1e-9
 """A target that no state can be shown to meet."""
 
 
-def look_again(world: World, look: int, *, window: int = 0, n_rows: int = 80) -> str:
+def look_again(world: World, look: int) -> str:
     """Queue one more training on the window, with its own reservation."""
-    with world.service.begin() as uow:
-        stream, spec = uow.streams.get(STREAM), uow.ptks.get(PTK)
-        job = replace(paid_run(JobKind.TRAIN, PTK, WindowId(STREAM, window), NOW, look=look), n_rows=n_rows)
-        event = event_of(spec.estimator, spec.loss)
-        price = price_of(event, stream.policy.accountant, spec.loss)
-        blocks = BlockSet.of(train_blocks(job.window, stream.policy, 0))
-        request = BudgetRequest(STREAM, job.id, PTK, blocks, price.loss, price.charge)
-        assert isinstance(reserve(uow, request, event), Granted)
-        uow.jobs.add(job)
-        uow.commit()
-    return job.id
+    return queue_training(world, 0, n_rows=80, look=look)
 
 
 def seen(world: World) -> list[tuple[Any, ...]]:

@@ -57,6 +57,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"minimum_assurance": Assurance.ASSERTED}, "minimum_assurance is library, not asserted"),
     ({"asserted_text": True}, "asserted_text is False, not True"),
+    ({"drop_retired": True}, "drop_retired is False, not True"),
     ({"closing": Closing.OPERATOR}, "closing is clock, not operator"),
     ({"future_skew": timedelta(seconds=90)}, "future_skew is 5m, not 90s"),
     ({"profile_share": Decimal("0.2")}, "profile_share is 0.1, not 0.2"),

@@ -1,0 +1,50 @@
+"""Windows on which nothing can be spent any more: they may lose their rows before their retention ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from ptkstore.domain.jobs import WHILE_KEPT, Job, JobState, drop_of
+from ptkstore.domain.streams.blocks import BlockState, blocks_of, place_of, share_of
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
+
+
+def may_go(uow: CatalogView, window: WindowId, policy: Policy) -> bool:
+    """Tell whether the rows of a window are of no use: all blocks that can hold some are retired, and no job is left.
+
+    Spends retire blocks, and nothing else is asked. Blocks that a recovery retired do not count, for the catalog that
+    knows what was spent on them may come back. A part without a share of the privacy units holds no rows.
+    """
+    if not policy.drop_retired or window.index < uow.streams.progress(window.stream).retired_before:
+        return False
+    if uow.windows.get(window).state is not WindowState.PREPARED:
+        return False
+    if uow.jobs.unfinished(window.stream, WHILE_KEPT, window.index, window.index + 1):
+        return False
+    lines = uow.ledger.blocks(window.stream, blocks_of(window, policy))
+    with_rows = [one for one in lines if share_of(policy, place_of(one.number, policy).part)]
+    return all(one.state is not BlockState.ACTIVE for one in with_rows)
+
+
+def drop_windows_of(uow: UnitOfWork, run: Job, now: datetime) -> None:
+    """Queue the expiry of those windows of a run that may go now that it has ended."""
+    policy = uow.streams.get(run.stream).policy
+    newest = run.window.index
+    oldest = newest if run.oldest_window is None else run.oldest_window
+    drop_windows(uow, run.stream, range(oldest, newest + 1), policy, now)
+
+
+def drop_windows(uow: UnitOfWork, stream: str, windows: Iterable[int], policy: Policy, now: datetime) -> None:
+    """Queue the expiry of those of these windows that may go, where the policy lets any."""
+    if not policy.drop_retired:
+        return
+    for window in (WindowId(stream, index) for index in windows):
+        if not may_go(uow, window, policy):
+            continue
+        uow.jobs.add(drop_of(window, now))
+        drop = uow.jobs.lock(drop_of(window, now).id)
+        if drop.state is JobState.ENDED:  # it came before another run of the window had ended
+            uow.jobs.begin_again(drop, now)

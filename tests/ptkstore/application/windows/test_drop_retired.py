@@ -1,0 +1,181 @@
+"""A window on which nothing can be spent loses its rows before its retention ends, where the policy says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.errors import InvalidRequest, WindowGone
+from ptkstore.ports.row_processes import RunFailed
+from tests.support.several_windows import queue_training
+from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
+
+PTK = "taxi.speed"
+DROP = "expire/taxi/0/retired"
+TRAIN_ALONE: dict[str, Any] = {"profile_share": 0, "test_share": 0}
+ROWS = [i / 400 for i in range(400)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "home")
+    yield made
+    made.service.close()
+
+
+def closed(world: World, windows: int = 1, **policy: Any) -> World:
+    """Windows in which one training uses all of a train block up."""
+    world.stream(**{"epsilon": 0.1, "drop_retired": True, "retention_windows": 8, **TRAIN_ALONE, **policy})
+    world.register(epsilon=0.1, config={"evaluate": {"epsilon": 0.1}} if policy.get("test_share") else {})
+    for day in range(windows):
+        world.ingest([day + one for one in ROWS])
+    world.close(windows)
+    return world
+
+
+def is_gone(world: World, window: int = 0) -> bool:
+    """Whether rows and key of the window are destroyed."""
+    one = WindowId(STREAM, window)
+    try:
+        world.service.keys.sealing_key(one)
+        has_key = True
+    except WindowGone:
+        has_key = False
+    has_files = one in world.service.raw.windows(STREAM)
+    assert has_key == has_files
+    return not has_key
+
+
+def states(world: World, window: int = 0) -> set[BlockState]:
+    return {one.state for one in world.service.budget(STREAM) if one.number // 128 == window}
+
+
+def test_a_window_goes_once_its_last_block_is_used_up_and_its_run_has_ended(world: World) -> None:
+    closed(world).work("prepare", "allocate", "train")
+    assert DROP in world.service.due()
+    assert not is_gone(world)
+    world.work("expire")
+    assert (world.state(0), is_gone(world), states(world)) == (WindowState.EXPIRED, True, {BlockState.ERASED})
+    world.work("place", "flip")  # what was elected outlives its window
+    assert world.views.shown == {PTK: 1}
+    assert world.service.lake.read_version(PTK, 1)
+    assert world.service.verify_ledger(STREAM).faults == ()
+    assert world.train_block(0) == (0, 10**8)
+    exposure = world.service.exposure(STREAM)
+    assert exposure.holds
+    assert [one.window.id.index for one in exposure.kept] == []
+
+
+def test_a_run_that_failed_lets_its_window_go_as_well(world: World) -> None:
+    closed(world)
+    world.trainer.failing = RunFailed("killed")
+    world.work("prepare", "allocate", "train", "expire")
+    assert world.job(f"train/{PTK}/0").outcome is Outcome.FAILED
+    assert is_gone(world)
+
+
+@pytest.mark.parametrize(
+    "policy", [{"drop_retired": False}, {"epsilon": 0.3}, {"profile_share": Decimal("0.1")}], ids=str
+)
+def test_a_window_stays_while_the_policy_or_a_block_wants_it(world: World, policy: dict[str, Any]) -> None:
+    closed(world, **policy).work(*CHAIN, "expire")
+    assert (world.state(0), is_gone(world)) == (WindowState.PREPARED, False)
+
+
+def test_a_window_stays_until_its_version_is_evaluated(world: World) -> None:
+    closed(world, test_share=Decimal("0.2")).work("prepare", "allocate", "train", "expire")
+    assert not is_gone(world)
+    world.work("place", "evaluate")
+    assert len(world.service.evaluations(PTK)) == 1
+    world.work("expire")
+    assert is_gone(world)
+
+
+def test_a_run_that_is_queued_meanwhile_is_not_disturbed(world: World) -> None:
+    closed(world, windows=2, epsilon=0.2)
+    world.work("prepare", "allocate", "train", "place")
+    world.service.deregister_ptk(PTK)
+    world.register("other", epsilon=0.1)
+    queue_training(world, 0, n_rows=80, ptk_id="taxi.other")
+    world.work("train")
+    assert DROP in world.service.due()
+    with world.service.begin() as uow:  # whoever queued it saw the window before
+        waiting = uow.jobs.get("train/taxi.other/0")
+        uow.jobs.add(replace(waiting, id="train/taxi.other/0/9", state=JobState.READY, outcome=None, look=9))
+        uow.commit()
+    world.work("expire")
+    assert (world.job(DROP).outcome, is_gone(world)) == (Outcome.WITHDRAWN, False)
+    with world.service.begin() as uow:
+        uow.jobs.save(uow.jobs.lock("train/taxi.other/0/9").ended(Outcome.WITHDRAWN))
+        uow.commit()
+    world.close(3)  # another window closes, and all are looked at
+    world.work("expire")
+    assert is_gone(world)
+
+
+@pytest.mark.parametrize("step", ["expiring", "key-destroyed", "files-deleted", "expired"])
+def test_a_worker_that_dies_at_any_step_of_a_drop_leaves_it_to_another(world: World, step: str) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    closed(world).work("prepare", "allocate", "train", "place")
+    world.steps.at[step] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.service.work_on(DROP)
+    world.clock.pass_(hours=2)
+    world.work("expire")
+    assert (world.state(0), is_gone(world)) == (WindowState.EXPIRED, True)
+    assert world.job(DROP).outcome is Outcome.DONE
+
+
+def test_the_end_of_the_retention_finds_nothing_left_to_do(world: World) -> None:
+    closed(world, windows=2).work(*CHAIN, "expire")
+    assert [is_gone(world, window) for window in (0, 1)] == [True, True]
+    world.service.close_windows(STREAM, ORIGIN + 12 * DAY, expire_unfinished=True)
+    world.work(*CHAIN, "expire")
+    assert world.service.exposure(STREAM).holds
+    assert {world.state(window) for window in (0, 1)} == {WindowState.EXPIRED}
+
+
+def test_windows_that_a_recovery_retired_stay(world: World) -> None:
+    """Their spends are not known, and the catalog that knows them may come back."""
+    closed(world, windows=2, epsilon=5).work("prepare", "allocate")
+    with world.service.begin() as uow:
+        progress = uow.streams.progress(STREAM)
+        numbers = [one.number for one in uow.ledger.blocks(STREAM)]
+        uow.ledger.retire(STREAM, numbers)
+        uow.streams.advance(STREAM, replace(progress, retired_before=2))
+        uow.commit()
+    world.work("train")
+    world.close(3)
+    world.work("expire")
+    assert [is_gone(world, window) for window in (0, 1)] == [False, False]
+
+
+def test_a_user_is_forgotten_in_the_windows_that_are_left(world: World) -> None:
+    units: dict[str, Any] = {"privacy_unit": PrivacyUnit.USER_IN_WINDOW, "unit_column": "hour"}
+    params = {**speed(0.1)["params"], "unit": "hour"}
+    world.stream(epsilon=0.1, drop_retired=True, retention_windows=8, **TRAIN_ALONE, **units)
+    estimator = {"family": "HistoricalStatistics", "params": params}
+    world.register(estimator=estimator)
+    for day in range(2):
+        world.ingest([day + one for one in ROWS])
+    world.close(1)
+    world.work("prepare", "allocate", "train", "expire")
+    assert is_gone(world)
+    world.service.forget(STREAM, 3)
+    assert not is_gone(world, 1)
+
+
+def test_blocks_for_life_belong_to_no_window(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="drop_retired does not go with the privacy unit 'user'"):
+        world.stream(drop_retired=True, privacy_unit=PrivacyUnit.USER, unit_column="hour")
