@@ -56,23 +56,28 @@ def compared(found: Sequence[Cell]) -> list[Row]:
     for key in dict.fromkeys((one.table, one.pool, one.kind) for one in found):
         table, pool, kind = key
         mine = [one for one in found if (one.table, one.pool, one.kind) == key]
-        column = {"III": "warm", "IV": "5"}.get(table, mine[-1].column)
-        values = {one.policy: np.array(one.values) for one in mine if one.column == column}
         for better, worse in ((OURS, SAGE), (SAGE, STREAMING)):
+            # Sage and streaming both open all blocks in Table IV; they differ in how many queries are accepted.
+            of_blocks = table == "IV" and better == OURS
+            column = {"III": "warm", "IV": "5" if of_blocks else "accepted"}.get(table, mine[-1].column)
+            values = {one.policy: np.array(one.values) for one in mine if one.column == column}
             if table == "II" or worse not in values:
                 continue
-            sign = -1 if table == "IV" else 1  # fewer blocks are better
+            sign = -1 if of_blocks else 1  # fewer blocks are better
             gain, half = mean_and_half(sign * (values[better] - values[worse]))
+            unit = {"III": "accuracy", "IV": "blocks" if of_blocks else "share accepted"}.get(
+                table, "queries"
+            )
             rows.append(
                 measured(
                     f"budgeting-{table}-{pool}-{kind}-{better}-{worse}".lower(),
                     f"Table {table}, {pool}, {kind} costs, {better}; better by {gain:.3g} ± {half:.2g}",
-                    unit={"III": "accuracy", "IV": "blocks"}.get(table, "queries"),
+                    unit=unit,
                     ours=float(values[better].mean()),
                     theirs=float(values[worse].mean()),
                     against=worse,
                     judged=gain - half,
-                    goal=0.0,
+                    goal=1e-6,  # more than 0
                     direction="max",
                 )
             )
