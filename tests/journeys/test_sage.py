@@ -143,6 +143,12 @@ def test_a_limit_is_that_of_clopper_and_pearson() -> None:
     assert limit(5, 5) == limit(0, 0) == 1
 
 
+def test_a_figure_without_a_line_is_drawn(tmp_path: Path) -> None:
+    plots = import_module("_common.plots")
+    plots.save_panels([plots.Panel("nobody was accepted", "x", "y", {"ours": []})], tmp_path / "it.svg")
+    assert "nobody was accepted" in (tmp_path / "it.svg").read_text()
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
 def test_sums_of_noise_exceed_their_tail_as_rarely_as_said(count: int) -> None:
     tail = import_module("_common.sla").sum_tail(count, 0.05)

@@ -161,8 +161,8 @@ def save_panels(panels: Sequence[Panel], path: Path) -> None:
         axes.set(xlabel=panel.x, ylabel=panel.y, xscale=panel.scales[0], yscale=panel.scales[1])
         axes.set_title(panel.title, fontsize=10)
         axes.grid(alpha=0.3)
-    longest = max(map(len, shown))
-    beside = min(len(shown), max(1, LETTERS * columns // (longest + 6)))
+    longest = max(map(len, shown), default=0)
+    beside = max(1, min(len(shown), LETTERS * columns // (longest + 6)))
     figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=beside, fontsize=8)
     _write(figure, path)
 
