@@ -29,6 +29,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
+from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.streams import (
     Assurance,
@@ -856,9 +857,15 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     stream = every_field_set()
     plain = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 1, tzinfo=UTC))
     same = {f.name for f in fields(Policy) if getattr(stream.policy, f.name) == getattr(plain, f.name)}
-    assert same == {"relation", "user_shards"}  # one value; and shards do not go with blocks by attribute
+    # relation has one value, shards do not go with blocks by attribute, nor adaptive streams with train partitions
+    assert same == {"relation", "user_shards", "scheduler", "scheduler_mode"}
     document = stream_document(stream)
     assert stream_of(document) == stream
+    policy = replace(
+        stream.policy, train_partitions=1, scheduler=Scheduler.ADAPTIVE, scheduler_mode=Mode.CONSERVE
+    )
+    adaptive = replace(stream, policy=policy)
+    assert stream_of(stream_document(adaptive)) == adaptive
     assert StreamOut(**document).model_dump() == document
     assert stream_of(StreamIn(**asked_document(stream)).model_dump()) == stream
     sharded = replace(
