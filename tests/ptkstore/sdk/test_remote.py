@@ -873,6 +873,7 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
         policy=replace(
             stream.policy,
             privacy_unit=PrivacyUnit.USER,
+            drop_retired=False,
             user_shards=5,
             attribute=None,
             attribute_values=(),
