@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
-from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import ChainLine, Entry, EntryKind
 from ptkstore.domain.streams.streams import Stream
@@ -13,7 +13,7 @@ from ptkstore.ports.catalog import CatalogView
 from ptkstore.ports.streams import Progress
 
 OF_TEAM_CODE = "EpsilonDelta"
-"""The event of a loss that is known by epsilon and delta alone. No family of the library trains with it."""
+"""The event of a loss that is known by epsilon and delta alone. No family of the library spends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,18 @@ def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assur
 
 
 def _is_of_team_code(entry: Entry) -> bool:
-    """Whether a training's loss was a team's word: of no mechanism of the library, also if its PTK is one today.
+    """Whether a training's or a profile's loss was a team's word, also if its PTK is one of the library today.
 
-    The key says so, as the journal's chain holds it. The kind in the job's row could have been changed.
+    The event says so, as the journal's chain holds it. The kind in the job's row could have been changed.
     """
-    trained = entry.key.startswith(f"{job_id(JobKind.TRAIN, entry.ptk_id)}/")
-    return trained and entry.event.get("name") == OF_TEAM_CODE
+    return _has_asserted_part(entry.event)
+
+
+def _has_asserted_part(event: object) -> bool:
+    """Whether a loss known by epsilon and delta alone is anywhere in an event.
+
+    It looks at the JSON form, so that an event that this version cannot read is searched, too.
+    """
+    if isinstance(event, Mapping):
+        return event.get("name") == OF_TEAM_CODE or any(map(_has_asserted_part, event.values()))
+    return isinstance(event, list | tuple) and any(map(_has_asserted_part, event))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptkstore.domain.accounting.assurances import Assurance
+from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.streams.blocks import PROFILE, TEST
 from ptkstore.errors import InvalidRequest, NoSandbox
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
-from tests.support.world import CHAIN, World
+from tests.support.world import CHAIN, World, speed
 
 PTK = "taxi.trips"
 TENTH = 10**8
@@ -137,6 +138,22 @@ def test_a_profile_is_paid_for_before_its_rows_are_opened_whatever_its_code_does
     assert "team-code-failed" in codes(world)
     job = world.job(f"profile/{PTK}/0")
     assert (job.state, job.outcome) == (JobState.ENDED, Outcome.FAILED)
+
+
+def test_a_profile_of_team_code_stays_a_teams_word_when_its_ptk_is_the_librarys(world: World) -> None:
+    register(world, EPSILONS)
+    close(world, 0)
+    world.profiler.failing = RunFailed("team-code-failed")
+    world.work("prepare", "allocate", "profile")
+    world.service.update_ptk(PTK, estimator=speed(), config={})
+    assert world.service.ptks()[0].assurance is Assurance.LIBRARY
+    odometers = world.service.odometers("taxi")
+    assert odometers.assured == Assured(Assurance.ASSERTED, "taxi")
+    (shares,) = [one.shares for one in odometers.blocks if one.number == PROFILE]
+    assert shares is not None
+    assert (shares.library.epsilon_nano, shares.asserted.epsilon_nano) == (0, 5 * 10**9)
+    report = json.loads(world.service.export_ledger("taxi").content)["report"]
+    assert [one["assurance"] for one in report["ptks"]] == ["asserted"]
 
 
 def test_a_profile_whose_worker_is_lost_is_paid_for_and_not_run_again(world: World) -> None:
