@@ -17,7 +17,8 @@ def evaluate(
 ) -> RiskMass | RunFailed:
     """Open the test set and estimate the loss of the state on it.
 
-    Team code says the loss of each row in a sandbox of its own. Clipping, sums and noise are on this side.
+    Team code says the loss of each row in a sandbox of its own. Clipping, sums and noise are on this side. If the code
+    fails, each row has the largest loss: a failure may depend on a row, so it changes noisy sums and nothing else.
 
     Parameters
     ----------

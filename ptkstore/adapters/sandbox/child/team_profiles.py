@@ -41,12 +41,16 @@ def clipped_team_losses(
     Returns
     -------
     ndarray of shape (n_rows,), float64
-        In [0, 1]; the largest where the code said no finite number. **Private.** `RunFailed` if the code failed, or
-        said another number of losses than there are rows.
+        In [0, 1]; the largest where the code said no finite number, and for every row if the code failed or said
+        another number of losses than there are rows. **Private.** `RunFailed` only where there is no sandbox.
+
+    Notes
+    -----
+    A failure may depend on a row, so nothing but noisy sums may tell of it.
     """
     said = losses_by_team_code(estimator, bundle, rows, state, confinement)
     if isinstance(said, RunFailed):
-        return said
+        return said if said.code == NO_SANDBOX else np.ones(rows.num_rows)
     return clipped_losses(said, estimator_from_spec(estimator).largest_loss())
 
 
@@ -85,7 +89,7 @@ class ConfinedPtk(TeamPtk):
         """Do nothing: the code was examined when it was registered."""
 
     def losses(self, state: ReleasedState, rows: pa.Table) -> Losses:
-        """Return the loss of each row, in [0, 1]: the largest for all if the code failed."""
+        """Return the loss of each row, in [0, 1]: the largest for all if the code failed, or there is no sandbox."""
         made = clipped_team_losses(self.config, self._bundle, rows, state, self._confinement)
         self._note(made)
         return np.ones(rows.num_rows) if isinstance(made, RunFailed) else made
