@@ -9,6 +9,9 @@ from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.scalars import finite_number
 from ptklib.validation.looks import check_confidence, check_look
 
+LABEL = frozenset({"assurance", "asserted_by"})
+"""What a manifest says beside a verdict whose losses team code said."""
+
 
 class Decision(StrEnum):
     """What to do with a model."""
@@ -84,7 +87,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote.
+        """Read what `to_json` wrote, also with the label of a manifest: `assurance` and `asserted_by` are left out.
 
         Raises
         ------
@@ -92,10 +95,10 @@ class Verdict:
             For anything else.
         """
         names = {field.name for field in fields(cls)}
-        if not isinstance(document, Mapping) or set(document) | {"failure"} != names:
+        if not isinstance(document, Mapping) or set(document) - LABEL | {"failure"} != names:
             raise CorruptStateError("a verdict has other fields")
         try:
-            return cls(**document)
+            return cls(**{name: value for name, value in document.items() if name not in LABEL})
         except ValueError:
             raise CorruptStateError("a verdict holds a value that is none") from None
 

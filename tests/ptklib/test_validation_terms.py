@@ -82,6 +82,13 @@ def test_a_verdict_that_is_none_is_not_read(change: dict[str, Any]):
         Verdict.from_json({**good, **change})
 
 
+def test_the_verdict_in_a_manifest_of_team_code_is_read_without_its_label():
+    plain = {"decision": "accept", "metric": "loss", "target": 0.1, "bound": 0.05, "estimate": 0.04}
+    plain |= {"confidence": 0.9, "look": 1}
+    labelled = {**plain, "assurance": "asserted", "asserted_by": "taxi"}
+    assert Verdict.from_json(labelled) == Verdict.from_json(plain)
+
+
 def test_looks_share_what_the_present_confidence_allows():
     """Whatever the confidence of earlier looks was, all of them together stay below the present eta."""
     spent = 0.0
