@@ -16,15 +16,21 @@ _UNITS = {"record": "one record", "user": "one user", "user-in-window": "one use
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which target a version was shown to meet, with which confidence, in how many looks; None if it passed no test."""
+    """Which target of which metric a version was shown to meet, how surely, in how many looks; None without a test."""
 
+    metric: str | None = None
     target: float | None = None
     confidence: float | None = None
     looks: int | None = None
 
-    def document(self) -> dict[str, float | int | None]:
+    def document(self) -> dict[str, str | float | int | None]:
         """Return it as plain values, by name."""
-        return {"target": self.target, "confidence": self.confidence, "looks": self.looks}
+        return {
+            "metric": self.metric,
+            "target": self.target,
+            "confidence": self.confidence,
+            "looks": self.looks,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ def _shown(verdict: Mapping[str, Any] | None) -> Shown:
     """What the verdict of a version says; one that repeats an older version has that one's."""
     if verdict is None:
         return Shown()
-    return Shown(verdict.get("target"), verdict.get("confidence"), verdict.get("look"))
+    return Shown(verdict.get("metric"), verdict.get("target"), verdict.get("confidence"), verdict.get("look"))
 
 
 def _span(window: Mapping[str, Any] | None) -> tuple[str, str] | None:

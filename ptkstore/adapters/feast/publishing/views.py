@@ -39,6 +39,7 @@ _STATE_SCHEMA = pa.schema(
         ("sha256", pa.string()),
         ("assurance", pa.string()),
         ("asserted_by", pa.string()),
+        ("metric", pa.string()),
         ("target", pa.float64()),
         ("confidence", pa.float64()),
         ("looks", pa.int64()),
