@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seeds, chosen = range(asked.seeds), [setting(pool) for pool in pools(asked)]
     asked.out.mkdir(parents=True, exist_ok=True)
     panels = [panel for one in chosen for panel in figure3(one, seeds)]
-    save_panels([*panels[::2], *panels[1::2]], asked.out / "budgeting.svg")
+    save_panels([*panels[::2], *panels[1::2]], asked.out / "budgeting.svg", columns=len(chosen))
     if not asked.figure_only:
         found = [cell for one in chosen for cell in cells(one, seeds)]
         print(tables(found))

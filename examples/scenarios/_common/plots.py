@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from _common.curves import EXACT, NO_PTK, Curves
 
@@ -140,9 +141,9 @@ class Panel:
     scales: tuple[str, str] = ("log", "log")
 
 
-def save_panels(panels: Sequence[Panel], path: Path) -> None:
-    """Draw panels of three in a row, under one legend; a line has the same colour in all."""
-    columns = min(3, len(panels))
+def save_panels(panels: Sequence[Panel], path: Path, columns: int = 3) -> None:
+    """Draw panels in rows of `columns`, under one legend; a line has the same colour in all."""
+    columns = min(columns, len(panels))
     height = -(-len(panels) // columns)
     figure = Figure(figsize=(4.4 * columns, 3.4 * height + 0.4), layout="constrained")
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
@@ -159,12 +160,23 @@ def save_panels(panels: Sequence[Panel], path: Path) -> None:
         for name, level in panel.levels.items():
             shown[name] = axes.axhline(level, color="0.4", linestyle=":", lw=1)
         axes.set(xlabel=panel.x, ylabel=panel.y, xscale=panel.scales[0], yscale=panel.scales[1])
+        _name_short_scales(axes)
         axes.set_title(panel.title, fontsize=10)
         axes.grid(alpha=0.3)
     longest = max(map(len, shown), default=0)
     beside = max(1, min(len(shown), LETTERS * columns // (longest + 6)))
     figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=beside, fontsize=8)
     _write(figure, path)
+
+
+def _name_short_scales(axes: Any) -> None:
+    """Name plain numbers on a log scale of less than two decades; those of matplotlib's choice overlap there."""
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high < 100 * low:
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+            axis.set_minor_formatter(NullFormatter())
 
 
 def _write(figure: Figure, path: Path) -> None:
