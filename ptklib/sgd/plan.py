@@ -15,6 +15,9 @@ from ptklib.sgd.network import UNIT
 RATE_MIN = 1e-6
 STEPS_MAX = 1_000_000
 
+DRAWS_MAX = 1_000_000_000
+"""Weights times steps: a step draws and moves each weight, which takes 0.1 to 0.5 us on an old machine."""
+
 COUNT_SHARE = 0.02
 """Share of the zero-concentrated loss that the number of rows takes: steps are divided by it."""
 
@@ -81,6 +84,8 @@ def plan_steps(family: str, sampling: Sampling, n_weights: int, epsilon: object,
     ------
     PrivacyParameterError
         When epsilon or delta cannot be used; delta 0 neither, because the noise is Gaussian.
+    InvalidParameterError
+        When weights times steps exceed `DRAWS_MAX`: a run would not end in time, after its loss was spent.
 
     Notes
     -----
@@ -92,6 +97,11 @@ def plan_steps(family: str, sampling: Sampling, n_weights: int, epsilon: object,
     some row of it is in a step with probability ``1 - (1 - q)**r``. Given that, which rows they are is a mixture of
     vectors no longer than ``r * UNIT``, and divergences are quasi-convex: docs/proofs/sgd.md.
     """
+    if n_weights * sampling.n_steps > DRAWS_MAX:
+        raise InvalidParameterError(
+            f"{n_weights:,} weights times {sampling.n_steps:,} steps are more than {DRAWS_MAX:,}: the training would "
+            "take too long; take fewer epochs, a larger batch_rate, or fewer hidden_units, inputs or classes"
+        )
     budget, slack = check_epsilon(epsilon), check_delta(delta)
     if slack == 0:
         raise PrivacyParameterError(f"{family} needs delta > 0: its noise is Gaussian")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptklib import DPSGDClassifier
 from ptklib.accounting import renyi_curve, renyi_epsilon
 from ptklib.arrays import Floats, Ints
 from ptklib.events import DiscreteGaussian, PoissonSampled
@@ -18,7 +19,7 @@ from ptklib.sgd import tables, training
 from ptklib.sgd.encoding import Encoding, encoding_of, unit_of
 from ptklib.sgd.heads import LABEL_UNITS, Head, Logistic, Number, Softmax
 from ptklib.sgd.network import HIDDEN_MAX, UNIT, WEIGHT_MAX, Network, Shape, quantised
-from ptklib.sgd.plan import plan_steps, sampling_of
+from ptklib.sgd.plan import DRAWS_MAX, plan_steps, sampling_of
 from ptklib.sgd.start import first_weights
 from ptklib.sgd.training import Examples
 
@@ -280,3 +281,23 @@ def test_all_numbers_that_are_multiplied_and_added_are_whole_and_bounded(
 def test_a_scale_that_no_noise_has_is_refused_before_any_row() -> None:
     with pytest.raises(PrivacyParameterError, match="noise scale"):
         plan_steps("Family", sampling_of(1, 1, 10_000, True), 3, 1e-6, 1e-9)
+
+
+def test_more_work_than_a_run_has_time_for_is_refused_before_any_loss() -> None:
+    steps = sampling_of(0.001, 1, 1, True)
+    most = DRAWS_MAX // steps.n_steps
+    assert plan_steps("Family", steps, most, 1.0, 1e-6).sampling == steps
+    with pytest.raises(
+        InvalidParameterError, match=r"1,000,001 weights times 1,000 steps .* too long; take fewer"
+    ):
+        plan_steps("Family", steps, most + 1, 1.0, 1e-6)
+
+
+def test_the_largest_model_cannot_take_a_million_steps() -> None:
+    bounds = {f"x{i}": (0.0, 1.0) for i in range(400)}
+    large = DPSGDClassifier(
+        label="y", classes=range(500), bounds=bounds, hidden_units=(500, 500), epsilon=1.0, delta=1e-6
+    ).set_params(batch_rate=0.001, epochs=1_000)
+    with pytest.raises(InvalidParameterError, match="steps are more than 1,000,000,000"):
+        large.declared_loss()
+    assert large.set_params(epochs=1).declared_loss().epsilon == 1.0
