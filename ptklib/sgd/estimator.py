@@ -224,7 +224,7 @@ class GradientDescent(Labelled):
         table = InputTable(X, self.required_columns())
         return np.asarray(self._encoding().read(table)[1] & self._labels(self._label(table, y))[1])
 
-    def row_losses(self, X: Any, y: Any = None) -> Floats:
+    def losses_of_rows(self, X: Any, y: Any = None) -> Floats:
         """Return half of Brier's score of each row, or the squared error in widths of `label_bounds`; in [0, 1].
 
         **As private as the rows.** A row's loss is a function of that row and the released weights alone, in its last

@@ -48,4 +48,4 @@ class DescentRisk(RowRisk):
     def losses(self, state: Any, table: Any) -> Floats:
         fitted = DPEstimator.from_state(state)
         assert isinstance(fitted, DPSGDClassifier | DPSGDRegressor)
-        return fitted.row_losses(table)
+        return fitted.losses_of_rows(table)

@@ -365,6 +365,26 @@ def test_a_class_that_says_losses_is_described_with_them(store: Store, world: Wo
     assert (params["code"], params["row_losses"], params["loss_max"]) == ("sure:Sure", "sure:Sure", 2.5)
 
 
+def test_a_subclass_of_gradient_descent_says_no_losses_by_itself(
+    store: Store, world: World, folder: Path
+) -> None:
+    """Its library's losses of rows are no ``row_losses(state, rows)``, and were taken for that once."""
+    world.service.__dict__["sandbox"] = Inspector()
+    world.stream(name="noisy", minimum_assurance=Assurance.ASSERTED, capacity_delta=1e-5)
+    text = "from ptklib import {0}\n\nclass {1}({0}):\n    pass\n"
+    write(folder, {"sorts.py": text.format("DPSGDClassifier", "Sorts")})
+    write(folder, {"guesses.py": text.format("DPSGDRegressor", "Guesses")})
+    common = {"bounds": {"speed": (0.0, 60.0)}, "epsilon": 0.2, "delta": 1e-9, "label": "hour"}
+    one = import_module("sorts").Sorts(classes=[0, 1], **common)
+    other = import_module("guesses").Guesses(label_bounds=(0.0, 23.0), **common)
+    for name, estimator in (("sorts", one), ("guesses", other)):
+        store.register_ptk(estimator, **{**PLACE, "name": name, "stream": "noisy"})
+    specs = world.service.ptks()
+    assert len(specs) == 2
+    for spec in specs:
+        assert "row_losses" not in spec.estimator["params"]
+
+
 def test_a_test_of_functions_without_losses_is_refused_and_nothing_changes(
     store: Store, world: World, folder: Path
 ) -> None:
