@@ -65,3 +65,23 @@ def next_failure(confidence: object, look: object, spent: float | None) -> float
             f"earlier looks may be wrong with probability {spent:.4g}, which leaves nothing at this confidence"
         )
     return left / (check_look(look) + 1)
+
+
+def spent_after(confidence: object, n: int, looks: int, spent: float) -> float:
+    """Return what `looks` looks that used `spent` and `n` more of one confidence may be wrong with, added up.
+
+    Parameters
+    ----------
+    n : int
+        How many looks follow, each with what `next_failure` gives it; any number.
+    looks : int
+        How many looks there were before.
+
+    Notes
+    -----
+    Look i leaves ``i / (i + 1)`` of what the looks before it left of eta. These factors telescope: n looks after the
+    first k leave ``(k + 1) / (k + n + 1)`` of it. Nothing changes where nothing was left.
+    """
+    eta = 1 - check_confidence(confidence)
+    left = eta - spent
+    return spent if left <= 0 else eta - left * (looks + 1) / (looks + n + 1)

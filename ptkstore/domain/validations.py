@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from ptklib.exceptions import InvalidParameterError
-from ptklib.validation.looks import look_failure, next_failure
+from ptklib.validation.looks import LOOKS_MOST, look_failure, next_failure, spent_after
 from ptkstore.domain.evaluations import RiskMass
 
 ACCEPT, REJECT = "accept", "reject"
@@ -64,12 +64,14 @@ class EarlierLooks:
         return cls(len(validations), sum(one.failure for one in validations))
 
     def and_forgotten(self, n: int, confidence: float) -> Self:
-        """Return the looks with so many more, of which nothing is known: they count as looks of this confidence."""
-        looks = self
-        for _ in range(n if looks.leaves_room(confidence) else 0):
-            failure = next_failure(confidence, looks.number + 1, looks.failure)
-            looks = type(self)(looks.number + 1, looks.failure + failure)
-        return looks
+        """Return the looks with so many more, of which nothing is known: they count as looks of this confidence.
+
+        The number ends at `LOOKS_MOST`: no look follows then.
+        """
+        if n <= 0 or not self.leaves_room(confidence):
+            return self
+        failure = spent_after(confidence, n, self.number, self.failure)
+        return type(self)(min(self.number + n, LOOKS_MOST), failure)
 
     def leaves_room(self, confidence: float) -> bool:
         """Return whether another look of this confidence can accept anything."""

@@ -18,6 +18,7 @@ from ptklib.validation import (
     look_failure,
     next_failure,
 )
+from ptklib.validation.looks import spent_after
 
 LOSS = {"metric": "loss", "confidence": 0.9, "epsilon": 0.05}
 
@@ -101,6 +102,20 @@ def test_looks_share_what_the_present_confidence_allows():
     assert 0.0449 < spent < 0.045
     with pytest.raises(InvalidParameterError, match=r"earlier looks .* leaves nothing"):
         next_failure(0.96, 2_000, spent)
+
+
+@pytest.mark.parametrize(("looks", "used"), [(0, 0.0), (3, 0.05 * 3 / 4), (4, 0.01), (700, 0.0499)])
+@pytest.mark.parametrize("n", [0, 1, 2, 1_033])
+def test_what_many_equal_looks_use_is_known_without_taking_each(looks: int, used: float, n: int):
+    one_by_one = used
+    for look in range(looks + 1, looks + n + 1):
+        one_by_one += next_failure(0.95, look, one_by_one)
+    assert spent_after(0.95, n, looks, used) == pytest.approx(one_by_one, rel=1e-12, abs=1e-15)
+
+
+def test_many_looks_after_which_nothing_is_left_use_nothing():
+    assert spent_after(0.97, 10, 1, 0.04) == 0.04
+    assert spent_after(0.95, 10**18, 0, 0.0) <= 1 - 0.95
 
 
 def test_a_verdict_says_how_probably_it_is_wrong():

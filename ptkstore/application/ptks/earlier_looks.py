@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptklib.validation.looks import DEFAULT_CONFIDENCE
+from ptklib.validation.looks import DEFAULT_CONFIDENCE, LOOKS_MOST
 from ptkstore.application.planning.evaluation_plans import most_estimates
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
@@ -20,7 +20,8 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
 
     A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Each of these
     windows after the last accepted version counts: as one look, or where a scheduler looks again at one window as many
-    as its test block could pay for. What is forgotten is taken to have had the present confidence and epsilon.
+    as its test block could pay for. What is forgotten is taken to have had the present confidence and epsilon. A name
+    without an accepted version may have been registered in the time that is forgotten, so all windows in doubt count.
     """
     known = since_accepted(uow.validations.of(spec.ptk_id))
     in_doubt = uow.streams.progress(spec.stream).retired_before
@@ -43,12 +44,22 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
     if spec.config.get("accept") is None:
         return
     confidence, looks = confidence_of(spec.config), earlier_looks(uow, spec)
-    if not looks.leaves_room(confidence):
+    if looks.leaves_room(confidence):
+        return
+    if looks.number == LOOKS_MOST:
         raise InvalidRequest(
-            f"accept of PTK {spec.ptk_id}: its {looks.number} looks since the last accepted version may be wrong with "
-            f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}; "
-            "another name starts without them"
+            f"accept of PTK {spec.ptk_id}: there may have been {LOOKS_MOST:,} looks or more on windows in doubt "
+            "since a recovery, so no confidence is left; a test block pays for fewer looks of a larger epsilon"
         )
+    forgotten = uow.streams.progress(spec.stream).retired_before > 0
+    them = (
+        "those that are known, and counts windows in doubt since a recovery as well" if forgotten else "them"
+    )
+    raise InvalidRequest(
+        f"accept of PTK {spec.ptk_id}: its {looks.number} looks since the last accepted version may be wrong with "
+        f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}; "
+        f"another name starts without {them}"
+    )
 
 
 def confidence_of(config: Mapping[str, Any]) -> float:

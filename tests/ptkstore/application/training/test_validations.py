@@ -16,6 +16,7 @@ from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_of_window
 from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.domain.streams.windows import WindowId, WindowState
@@ -23,7 +24,7 @@ from ptkstore.domain.validations import EarlierLooks
 from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
-from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World
+from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
 from workers.online_check import destroy_once
 
 PTK = "taxi.speed"
@@ -557,3 +558,55 @@ def test_looks_are_forgotten_as_often_as_a_test_block_could_pay_for(
         again = replace(stream, policy=replace(stream.policy, scheduler=Scheduler.ADAPTIVE))
         monkeypatch.setattr(uow.streams, "get", lambda _: again)
         assert earlier_looks(uow, spec).number == 2 * 3  # 0.9 of 1
+
+
+def in_doubt(world: World, windows: int, stream: str = STREAM) -> None:
+    """A recovery after so many windows."""
+    with world.service.begin() as uow:
+        uow.streams.advance(stream, replace(uow.streams.progress(stream), retired_before=windows))
+        uow.commit()
+
+
+@pytest.mark.parametrize("how", ["register", "update", "exchange"])
+def test_more_forgotten_looks_than_can_be_counted_refuse_a_test(world: World, how: str) -> None:
+    """970 windows of an hour are enough; the error was none that a team could read."""
+    world.stream("hours", 10, scheduler=Scheduler.ADAPTIVE)
+    in_doubt(world, 1_200, "hours")
+    small, large = {"accept": {**TEST, "epsilon": 0.01}}, {"accept": {**TEST, "epsilon": 0.5}}
+    place: dict[str, Any] = {"stream": "hours", "target": BAD}
+    if how == "update":
+        world.register(config=large, **place)
+    with pytest.raises(
+        InvalidRequest, match=r"1,000,000 looks or more .* no confidence is left; .* larger epsilon"
+    ):
+        if how == "register":
+            world.register(config=small, **place)
+        elif how == "update":
+            world.service.update_ptk(PTK, config=small)
+        else:
+            said = {"estimator": speed(0.1), "target": BAD, "config": small}
+            wanted = [WantedPtk("speed", said)]
+            world.service.exchange_ptks(team="taxi", stream="hours", wanted=wanted)
+    assert [spec.config for spec in world.service.ptks()] == ([large] if how == "update" else [])
+    world.register(config=large, name="other", **place)
+
+
+def test_a_validation_without_confidence_ends_before_it_is_paid(waiting: World) -> None:
+    """Each attempt raised an error once."""
+    in_doubt(waiting, 2_000_000)
+    waiting.work("validate")
+    assert waiting.job(VALIDATE).outcome is Outcome.REFUSED
+    assert waiting.notices()[-1] == (f"{PTK} validate of window 0", "confidence-used-up")
+    assert charged_for_tests(waiting) == (0, 0)
+    assert drafts(waiting) == ()
+    assert published(waiting) == NOTHING
+
+
+def test_a_new_name_counts_windows_in_doubt_and_the_refusal_says_so(world: World) -> None:
+    trained(world, BAD).work(*ALL)
+    in_doubt(world, 1)
+    with pytest.raises(InvalidRequest, match=r"without those that are known, and counts windows in doubt"):
+        world.service.update_ptk(PTK, config={"accept": {**TEST, "confidence": 0.975}})
+    name = world.register(name="other", config={"accept": {**TEST, "epsilon": 0.1}}, target=BAD)
+    with world.service.begin() as uow:
+        assert earlier_looks(uow, uow.ptks.get(name)).number == 1
