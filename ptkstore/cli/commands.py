@@ -145,6 +145,10 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "streams.queue:queue",
             "Say which PTKs wait on an adaptive stream, since when, with which allowances, and for what.",
         ),
+        "simulate": Entry(
+            "streams.simulate:simulate",
+            "Say when the PTKs of a stream would be released under other schedulers.",
+        ),
         "audit-log": Entry(
             "officers.identity:audit_log",
             "Show who did what, when, to what, with which outcome; oldest first.",

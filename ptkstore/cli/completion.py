@@ -24,9 +24,10 @@ _COMMANDS: Final = {
     "materialize, resume",
     ("ptk", "version", "version"): "diff",
     ("subscription",): "deliveries, redeliver, disable, enable, rotate-secret",
-    (
-        "stream",
-    ): "ingest, close, forget, budget, queue, ledger export, stream add-column, stream show, stream recommend",
+    ("stream",): (
+        "ingest, close, forget, budget, queue, simulate, ledger export, stream add-column, stream show, "
+        "stream recommend"
+    ),
     ("token",): "token rotate, token revoke",
     ("team", "stream"): "grant add, grant remove",
 }

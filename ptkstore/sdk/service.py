@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.ptks.ptks import PtkSpec
     from ptkstore.domain.ptks.wanted import WantedPtk
     from ptkstore.domain.scheduling.queues import QueuedPtk
+    from ptkstore.domain.scheduling.simulations import Asked, Simulation
     from ptkstore.domain.streams.streams import ColumnType, Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
@@ -252,6 +253,9 @@ class StoreService(Protocol):
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         """Return the PTKs that wait on a stream, the first to arrive first; none unless it is adaptive."""
+
+    def simulate(self, stream: str, asked: Asked) -> Simulation:
+        """Return when the PTKs of a stream would be released under some schedulers."""
 
     def odometers(self, stream: str) -> Odometers:
         """Return what was spent so far on a stream."""

@@ -160,6 +160,50 @@ class StreamMethods:
         checked_name("stream", stream)
         return [queued_document(one) for one in self._service.queue(stream)]
 
+    def simulate(
+        self,
+        stream: str,
+        *,
+        rate: float,
+        windows: int = 100,
+        schedulers: Sequence[str] = ("conserve", "aggressive", "guided"),
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        """Say when the PTKs of a stream would be released under some schedulers, and what its blocks would have left.
+
+        The stream's own PTKs arrive again, drawn at random with a public seed. Only public numbers go in. The stream
+        may have any scheduler; docs/guide/scheduling.md says what is left out.
+
+        Parameters
+        ----------
+        rate : float
+            How many PTKs arrive per window, in the mean.
+        windows : int
+            How many windows are simulated, at most 2,000; rate times windows is at most 2,000 PTKs.
+        schedulers : sequence of 'conserve', 'aggressive', 'guided', 'arrival', 'dpf' or 'dpack'
+
+        Returns
+        -------
+        dict
+            What was asked, how many PTKs `arrived`, those `without_menu` and `refused`, and `schedulers`: for each the
+            number `released`, `median_windows` and `p90_windows` from arrival to release, and the `budget_left`, a
+            share. A time is None where a PTK falls on it that was not released.
+
+        Raises
+        ------
+        UnknownName
+            No such stream.
+        InvalidRequest
+            A parameter is out of its range, the stream's policy does not go with `adaptive`, or it is too much work.
+        """
+        from ptkstore.domain.scheduling.simulations import Asked, Simulated
+        from ptkstore.sdk.documents.simulations import simulation_document
+
+        checked_name("stream", stream)
+        chosen = tuple(choice(Simulated, one, "scheduler") for one in schedulers)
+        asked = Asked(rate, windows, seed, chosen)
+        return simulation_document(self._service.simulate(stream, asked))
+
     def exposure(self, stream: str) -> dict[str, Any]:
         """Say what of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
         checked_name("stream", stream)

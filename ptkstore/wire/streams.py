@@ -235,6 +235,42 @@ class QueueOut(Wire):
     items: list[QueuedOut]
 
 
+class FaredOut(Wire):
+    """How the PTKs of a simulation fare under one scheduler."""
+
+    scheduler: str
+    released: int
+    median_windows: Annotated[
+        float | None,
+        Field(description="the median of the windows from arrival to release; none if it is not released"),
+    ]
+    p90_windows: Annotated[float | None, Field(description="the 90th percentile of them")]
+    budget_left: Annotated[float, Field(description="the share of the budget of all blocks that is left")]
+
+
+class RefusedOut(Wire):
+    """A PTK that an adaptive stream would not register."""
+
+    ptk_id: str
+    reason: str
+
+
+class SimulationOut(Wire):
+    """When the PTKs of a stream would be released under some schedulers, from public numbers alone."""
+
+    stream: str
+    rate: float
+    windows: int
+    seed: int
+    arrived: int
+    without_menu: Annotated[
+        list[str],
+        Field(description="PTKs with a test of whose need nothing is known; their first look counts"),
+    ]
+    refused: list[RefusedOut]
+    schedulers: list[FaredOut]
+
+
 class ExposureOut(Wire):
     """What is kept of a stream that is no DP output, since when and until when.
 

@@ -16,6 +16,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk
+from ptkstore.domain.scheduling.simulations import Asked, Simulation
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import DeadLetter
@@ -74,6 +75,11 @@ class Reading(Adapters):
 
     def queue(self, stream: str, *, team: str | None = None) -> tuple[QueuedPtk, ...]:
         return application.scheduling.read_queue.read_queue(stream, team=team, begin=self.read)
+
+    def simulate(self, stream: str, asked: Asked, *, team: str | None = None) -> Simulation:
+        return application.scheduling.simulate_stream.simulate_stream(
+            stream, asked, team=team, begin=self.read
+        )
 
     def odometers(self, stream: str) -> Odometers:
         return application.ledger.odometers.read_odometers(stream, begin=self.read_one_moment)

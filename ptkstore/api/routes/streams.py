@@ -14,12 +14,21 @@ from ptkstore.api.requests.pages import Cursor, Limit, page_of
 from ptkstore.api.requests.routers import Resource, StreamName
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
+from ptkstore.domain.scheduling.simulations import (
+    MODES,
+    MOST_ARRIVALS,
+    MOST_SEED,
+    MOST_WINDOWS,
+    Asked,
+    Simulated,
+)
 from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.queues import queued_document
 from ptkstore.sdk.documents.recommendations import advice_document
 from ptkstore.sdk.documents.resources import stream_document, stream_of
+from ptkstore.sdk.documents.simulations import simulation_document
 from ptkstore.wire.base import Page
 from ptkstore.wire.streams import (
     Advice,
@@ -29,6 +38,7 @@ from ptkstore.wire.streams import (
     ForgetIn,
     Forgotten,
     QueueOut,
+    SimulationOut,
     StreamIn,
     StreamOut,
     StreamPatch,
@@ -121,6 +131,30 @@ def show_queue(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
         "scheduler": caller.service.stream(stream).policy.scheduler.value,
         "items": [queued_document(one) for one in queued],
     }
+
+
+@resource.route("GET", "/streams/{stream}/simulation", Action.STREAM_RECOMMEND, response_model=SimulationOut)
+def simulate_stream(
+    stream: StreamName,
+    caller: WhoAsks,
+    rate: Annotated[float, Query(gt=0, le=MOST_ARRIVALS, description="PTKs that arrive per window")],
+    windows: Annotated[int, Query(ge=1, le=MOST_WINDOWS)] = 100,
+    seed: Annotated[int, Query(ge=0, le=MOST_SEED)] = 0,
+    scheduler: Annotated[
+        list[Simulated] | None,
+        Query(
+            min_length=1,
+            max_length=len(Simulated),
+            description="may be repeated; by default conserve, aggressive and guided",
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Say when a stream's PTKs would be released under some schedulers, and what its blocks would have left.
+
+    From public numbers alone. Of a stream with contexts, with the PTKs of the caller's context.
+    """
+    asked = Asked(rate, windows, seed, tuple(scheduler or MODES))
+    return simulation_document(caller.service.simulate(stream, asked, team=caller.principal.team))
 
 
 @resource.route("GET", "/streams/{stream}/exposure", Action.EXPOSURE_READ, response_model=ExposureOut)

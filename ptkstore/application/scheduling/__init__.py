@@ -6,5 +6,6 @@ from ptkstore.application import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.scheduling import read_queue as read_queue
+    from ptkstore.application.scheduling import simulate_stream as simulate_stream
 else:
     __getattr__ = lazy.modules_of(__name__)

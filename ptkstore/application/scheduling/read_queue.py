@@ -9,14 +9,13 @@ from ptkstore.application.scheduling.adaptive_trainings import (
     shared_lines,
 )
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
-from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, waiting_ptks
+from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, is_of_context, waiting_ptks
 from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
-from ptkstore.errors import Refused
 from ptkstore.ports.catalog import CatalogView, Read
 
 
@@ -37,7 +36,7 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
             return ()
         queued = _queue(uow, owner)
     if team is not None and owner.policy.sharing.contexts:
-        queued = [one for one in queued if _is_of_context(one.ptk_id, team, owner.policy)]
+        queued = [one for one in queued if is_of_context(one.ptk_id, team, owner.policy)]
     return tuple(sorted(queued, key=lambda one: (one.since, one.ptk_id)))
 
 
@@ -88,11 +87,3 @@ def _awaited(one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: in
         case WaitsFor.MORE_THAN_IT_MAY_HAVE:
             return Awaited.MORE_THAN_IT_MAY_HAVE
     return Awaited.SCHEDULER if tests.take(one, found.windows[-1]) else Awaited.TEST_BLOCK
-
-
-def _is_of_context(ptk_id: str, team: str, policy: Policy) -> bool:
-    try:
-        mine = policy.sharing.line_of_team(team)
-    except Refused:  # it is in no context
-        return False
-    return policy.sharing.line_of_team(ptk_id.partition(".")[0]) == mine

@@ -156,6 +156,15 @@ def line_of(spec: PtkSpec, policy: Policy) -> str | None:
     return line if line in policy.sharing.lines(policy.capacity) else None
 
 
+def is_of_context(ptk_id: str, team: str, policy: Policy) -> bool:
+    """Tell whether a PTK is of the context that a team is in."""
+    try:
+        mine = policy.sharing.line_of_team(team)
+    except Refused:  # it is in no context
+        return False
+    return policy.sharing.line_of_team(ptk_id.partition(".")[0]) == mine
+
+
 def _menu(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
     """Pairs of loss and rows that are expected to reach the target; none where nothing is known."""
     pairs: Iterable[tuple[float, int]] = ()

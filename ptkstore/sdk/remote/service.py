@@ -27,6 +27,7 @@ from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk
+from ptkstore.domain.scheduling.simulations import Asked, Simulation
 from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
@@ -46,6 +47,7 @@ from ptkstore.sdk.documents.resources import (
     ptk_of,
     stream_of,
 )
+from ptkstore.sdk.documents.simulations import simulation_of
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import RemoteIdentity, RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
@@ -220,6 +222,15 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         return self._http.get(path_of("streams", stream, "queue"), queue_of)
+
+    def simulate(self, stream: str, asked: Asked) -> Simulation:
+        params = {
+            "rate": asked.rate,
+            "windows": asked.windows,
+            "seed": asked.seed,
+            "scheduler": [one.value for one in asked.schedulers],
+        }
+        return self._http.get(path_of("streams", stream, "simulation"), simulation_of, params)
 
     def odometers(self, stream: str) -> Odometers:
         return self._http.get(path_of("streams", stream, "odometers"), odometers_of)

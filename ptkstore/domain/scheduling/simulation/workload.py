@@ -6,7 +6,7 @@ The draws come from a hash of a public seed. They are no noise and protect nobod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from statistics import NormalDist
@@ -82,7 +82,7 @@ class Workload:
         found: list[Arrival] = []
         time = 0.0
         while True:
-            draws = _uniforms(f"{seed}/{len(found)}")
+            draws = uniforms(f"{seed}/{len(found)}")
             time += sum(-math.log(next(draws)) for _ in range(self.shape)) / (self.shape * self.per_window)
             if time >= windows:
                 return tuple(found)
@@ -104,8 +104,26 @@ class Workload:
         return float((low + uniform * (high - low)) ** (1 / power))
 
 
-def _uniforms(name: str) -> Iterator[float]:
-    """Numbers in the open interval (0, 1), from the hash of a name and a counter."""
+def drawn(
+    ptk_ids: Sequence[str], per_window: float, windows: int, seed: int
+) -> tuple[tuple[float, str], ...]:
+    """Return when which of some PTKs arrives, in windows: a Poisson process, and each time all are as likely.
+
+    At another rate, the same ones arrive sooner or later.
+    """
+    found: list[tuple[float, str]] = []
+    time = 0.0
+    while ptk_ids:
+        draws = uniforms(f"{seed}/{len(found)}")
+        time -= math.log(next(draws)) / per_window
+        if time >= windows:
+            break
+        found.append((time, ptk_ids[int(next(draws) * len(ptk_ids))]))
+    return tuple(found)
+
+
+def uniforms(name: str) -> Iterator[float]:
+    """Yield numbers in the open interval (0, 1), from the hash of a name and a counter."""
     count = 0
     while True:
         digest = sha256(f"{name}/{count}".encode()).digest()

@@ -55,7 +55,16 @@ CHANGING = {
 }
 READING = {
     *("team list", "token list", "grant list", "audit-log", "config", "sandbox"),
-    *("stream list", "stream show", "stream recommend", "budget", "queue", "ledger verify", "ledger check"),
+    *(
+        "stream list",
+        "stream show",
+        "stream recommend",
+        "budget",
+        "queue",
+        "simulate",
+        "ledger verify",
+        "ledger check",
+    ),
     *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
     *("feast grant", "feast export"),
@@ -81,6 +90,7 @@ NO_ACTS = {
         "verify_ledger",
         "odometers",
         "queue",
+        "simulate",
         "streams",
         "ptks",
     ),
