@@ -253,12 +253,15 @@ def print_rows(
         console.print(nothing)
         return
     table = Table(title=title, title_justify="left", header_style="bold")
-    for column in rows[0]:
+    columns = dict.fromkeys(column for row in rows for column in row)
+    for column in columns:
+        first = next(row[column] for row in rows if column in row)
         table.add_column(
-            one_line(column), overflow="fold", justify="left" if isinstance(rows[0][column], str) else "right"
+            one_line(column), overflow="fold", justify="left" if isinstance(first, str) else "right"
         )
     for row in rows:
-        table.add_row(*(number(one) if isinstance(one, float) else _text(one) for one in row.values()))
+        cells = [row.get(column) for column in columns]
+        table.add_row(*(number(one) if isinstance(one, float) else _text(one) for one in cells))
     console.print(table)
 
 

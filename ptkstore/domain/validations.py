@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Self
 
 from ptklib.exceptions import InvalidParameterError
-from ptklib.validation.looks import LOOKS_MOST, look_failure, next_failure, spent_after
 from ptkstore.domain.evaluations import RiskMass
 
 ACCEPT, REJECT = "accept", "reject"
@@ -37,6 +36,8 @@ class Validation:
     @property
     def failure(self) -> float:
         """The probability with which its verdict may be wrong."""
+        from ptklib.validation.looks import look_failure
+
         said = self.verdict.get("failure")
         return look_failure(self.verdict["confidence"], self.look) if said is None else float(said)
 
@@ -68,6 +69,8 @@ class EarlierLooks:
 
         The number ends at `LOOKS_MOST`: no look follows then.
         """
+        from ptklib.validation.looks import LOOKS_MOST, spent_after
+
         if n <= 0 or not self.leaves_room(confidence):
             return self
         failure = spent_after(confidence, n, self.number, self.failure)
@@ -75,6 +78,8 @@ class EarlierLooks:
 
     def leaves_room(self, confidence: float) -> bool:
         """Return whether another look of this confidence can accept anything."""
+        from ptklib.validation.looks import next_failure
+
         try:
             next_failure(confidence, self.number + 1, self.failure)
         except InvalidParameterError:

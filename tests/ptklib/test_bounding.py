@@ -10,9 +10,17 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
-from ptklib import Clustering, CovarianceMatrix, DPEstimator, HistoricalStatistics
+from ptklib import (
+    Clustering,
+    CovarianceMatrix,
+    DPEstimator,
+    DPSGDClassifier,
+    DPSGDRegressor,
+    HistoricalStatistics,
+)
 from ptklib.bounding import bounded_rows
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, SchemaError
+from ptklib.partials import PartialStatistics
 from tests.support.families import EXAMPLES, Example, label_of, rows
 
 # UserEmbeddings has a unit of its own, the user, and `max_rows_per_user`.
@@ -115,14 +123,21 @@ def test_rows_beyond_the_bound_leave_nothing_behind(example: Example) -> None:
     assert estimator.input_columns() == (*estimator.required_columns(), "who")
     single = clone(estimator).set_params(max_rows_per_unit=1)
     one_each = single.partial_statistics(data.assign(who=np.arange(60)), label)
-    assert {n: a.tolist() for n, a in one_each.arrays.items()} == {
-        n: a.tolist() for n, a in whole.arrays.items()
-    }
+    assert _but_beginnings(estimator, one_each) == _but_beginnings(estimator, whole)
     nobody = single.partial_statistics(data.assign(who=None), label)
     empty = single.merge([])
     assert {n: a.tolist() for n, a in nobody.arrays.items()} == {
         n: a.tolist() for n, a in empty.arrays.items()
     }
+
+
+def _but_beginnings(estimator: DPEstimator, partial: PartialStatistics) -> dict[str, Any]:
+    """Statistics without what gradient descent says of each row: whether its unit begins there."""
+    arrays = {name: array.tolist() for name, array in partial.arrays.items()}
+    if isinstance(estimator, DPSGDClassifier | DPSGDRegressor):
+        width = partial.arrays["rows"].size // 60
+        arrays["rows"] = partial.arrays["rows"].reshape(-1, width)[:, :-1].tolist()
+    return arrays
 
 
 def test_moments_of_an_array_find_the_unit_by_its_place() -> None:

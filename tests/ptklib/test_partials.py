@@ -29,6 +29,9 @@ JOINED = {
     "greedy-trees-of-a-number",
     "factors-of-items",
     "vectors-of-users-by-the-row",
+    "logistic-regression-by-gradient-descent",
+    "softmax-of-a-network-from-y",
+    "regression-by-gradient-descent",
 }
 BY_NAME = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 Noised = Callable[[Callable[[], Any]], ReleasedState]

@@ -75,8 +75,6 @@ class TeamFunctions:
 class FunctionFacts(TypedDict, total=False):
     """What is said of `train_dp` beside it, as `TeamFunctions` tells it; `arguments` is what that calls `config`."""
 
-    row_losses: Callable[..., Any] | None
-    loss_max: float
     columns: Sequence[str]
     tables: Mapping[str, Mapping[str, Any]]
     epsilon: float
@@ -86,6 +84,8 @@ class FunctionFacts(TypedDict, total=False):
     selected: Sequence[str]
     unit: str | None
     max_rows_per_unit: int
+    row_losses: Callable[..., Any] | None
+    loss_max: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import typer
@@ -167,3 +168,11 @@ def test_commands_print_by_nothing_else(repository):
         ("ledger.py", "sys.stdout.write"),
         ("ledger.py", "sys.stdout.buffer.write"),
     }
+
+
+def test_a_table_has_each_column_that_some_row_has(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[dict[str, Any]] = [{"look": 1, "version": 7}, {"look": 2, "windows": [3, 4], "version": 8}]
+    print_rows(rows, as_json=False, title="", nothing="")
+    first, second = (line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if "│" in line)
+    assert [cell.strip() for cell in first] == ["1", "7", ""]
+    assert [cell.strip() for cell in second] == ["2", "8", "[3, 4]"]

@@ -60,6 +60,8 @@ def test_a_ptk_is_shown_with_its_trainings_and_the_words_for_its_team(ptk: Line,
     assert shown["trainings"] == [
         {
             "window": 0,
+            "oldest_window": 0,
+            "look": 1,
             "state": "ended",
             "outcome": "published",
             "code": None,
@@ -68,6 +70,8 @@ def test_a_ptk_is_shown_with_its_trainings_and_the_words_for_its_team(ptk: Line,
         },
         {
             "window": 1,
+            "oldest_window": 1,
+            "look": 1,
             "state": "ended",
             "outcome": "failed",
             "code": "killed",

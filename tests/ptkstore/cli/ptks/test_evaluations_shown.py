@@ -14,7 +14,7 @@ from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"
-FIELDS = {"version", "window", "loss", "standard_error", "units", "epsilon", "at"}
+FIELDS = {"version", "window", "windows", "loss", "standard_error", "units", "epsilon", "at"}
 
 
 @pytest.fixture(scope="module")

@@ -130,6 +130,8 @@ def test_a_stream_shows_that_nothing_older_than_its_retention_is_kept(ptk: Line)
         "remains_of_expired_windows": [],
         "holds": True,
         "closing": "operator",
+        "most_windows": 1,
+        "readable_seconds": 86400,
         "would_have_expired_by_the_clock": [0],
     }
     assert "check holds: files, keys and drafts of every expired window are gone." in told(ptk)

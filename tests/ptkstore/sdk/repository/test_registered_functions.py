@@ -291,7 +291,10 @@ def test_code_that_is_no_python_is_named(folder: Path) -> None:
 def test_facts_that_are_wrong_are_refused_in_words(store: Store, world: World, folder: Path) -> None:
     for change, told in [
         ({"columns": None, "tables": None}, "columns and tables must be said of it: columns="),
-        ({"colums": ["hour"]}, "nothing is known of 'colums'; of a function are said: columns, tables"),
+        (
+            {"colums": ["hour"]},
+            "nothing is known of 'colums'; of a function are said: columns, tables, epsilon, delta, ",
+        ),
         ({"tables": {"hours": {"keys": ["hour"]}}}, "a table needs keys and columns, 'columns' is missing"),
         ({"epsilon": -1.0}, "epsilon"),
     ]:
