@@ -20,7 +20,7 @@ from tests.support.statements import counted
 from tests.support.world import World
 
 MOST = 24
-PER_BUDGET = 8
+PER_BUDGET = 9
 
 
 @pytest.fixture(scope="module")
