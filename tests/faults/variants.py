@@ -102,7 +102,11 @@ def no_fence(database: str) -> Iterator[None]:
 @contextmanager
 def fence_down(database: str) -> Iterator[None]:
     """A worker that lost its lease still writes, as far as the database lets it."""
-    with _instead(SqlJobs, "held", lambda self, job: self.lock(job.id)):
+
+    def held(self: SqlJobs, job: Job) -> Job:
+        return replace(self.lock(job.id), lease_until=job.lease_until)
+
+    with _instead(SqlJobs, "held", held):
         yield
 
 

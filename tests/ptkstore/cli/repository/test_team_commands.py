@@ -94,7 +94,7 @@ def test_the_example_of_team_code_passes_its_checks(line: Line, tmp_path: Path) 
     create(line, "--minimum-assurance", "asserted")
     own = line.json("plan", str(folder), "--skip-audit")[1]
     assert (own["checks"], own["assurance"]) == ("passed", "asserted")
-    assert own["reason"] == "9 checks, without the audit"
+    assert own["reason"] == "12 checks, without the audit"
 
 
 def test_a_plan_that_left_checks_out_says_so_and_is_no_refusal(
