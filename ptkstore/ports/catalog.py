@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Literal, Protocol
 
+from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 from ptkstore.ports.identity import Answers, AuditLog, AuditLogView, Identities, IdentitiesView
 from ptkstore.ports.jobs import Jobs, JobsView
@@ -83,11 +84,17 @@ class CatalogView(Protocol):
         """
 
     def notices_about(
-        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
+        self,
+        team: str,
+        ptk_id: str,
+        *,
+        stream: str | None = None,
+        windows: Iterable[int] | None = None,
+        run: JobKind | None = None,
     ) -> Sequence[Notice]:
-        """Return notices to a team about a PTK that a stream refused, or about its trainings on these windows.
+        """Return notices to a team about a PTK that a stream refused, or about its runs on these windows.
 
-        Those of one window are in order of arrival.
+        Those of one window are in order of arrival. `run` is a kind of run; None for trainings.
         """
 
 

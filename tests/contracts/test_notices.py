@@ -67,6 +67,7 @@ class NoticesContract:
             assert list(uow.notices_about("ads", PTK, windows=many)) == []
             assert list(uow.notices_about("taxi", PTK, windows=[])) == []
             assert list(uow.notices_about("taxi", PTK, stream=STREAM)) == [refused]
+            assert list(uow.notices_about("taxi", PTK, windows=many, run=JobKind.DRIFT)) == others[:1]
 
     def test_trainings_are_read_by_window_with_what_they_made(self, catalog: SqlCatalog) -> None:
         speed = [job(f"train/{n}", JobKind.TRAIN, window=n, ptk_id=PTK) for n in (2, 0, 1, 10)]

@@ -46,11 +46,19 @@ class SqlNotices(CatalogPart):
         return self._read(query)
 
     def about(
-        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
+        self,
+        team: str,
+        ptk_id: str,
+        *,
+        stream: str | None = None,
+        windows: Iterable[int] | None = None,
+        run: JobKind | None = None,
     ) -> Sequence[Notice]:
         """Read the words about a PTK, of each part of the windows in order of arrival."""
         notice = t.notices.c
-        query = _of(team).where(notice.ptk_id == ptk_id, notice.stream == stream, notice.run.is_(None))
+        query = _of(team).where(
+            notice.ptk_id == ptk_id, notice.stream == stream, notice.run == (run and run.value)
+        )
         query = query.order_by(notice.number)
         if windows is None:
             return self._read(query.where(notice.window_index.is_(None)))

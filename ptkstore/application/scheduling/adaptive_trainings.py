@@ -18,10 +18,12 @@ from ptkstore.application.scheduling.waiting_ptks import (
 )
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Share, coordinate_of
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import BlockSet, train_blocks
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import WindowId
@@ -48,12 +50,18 @@ def adaptive_trainings(
 ) -> tuple[AskedTraining, ...]:
     """Divide what is free among those who wait, write it down, and return their next looks.
 
+    The owner of a PTK that may have no more is told, once for its last verdict.
+
     The caller holds the stream's lock, and reserves in this transaction.
     """
     prepared = uow.windows.prepared(stream.name)
-    lines = shared_lines(uow, stream, prepared, waiting_anew(uow, stream, specs, prepared, now))
+    waiting = waiting_anew(uow, stream, specs, prepared, now)
+    lines = shared_lines(uow, stream, prepared, waiting)
     uow.waits.allow(stream.name, [share for line in lines for share in _allowed(line)])
     strategy = scheduler_of_policy(stream.policy)
+    for one in waiting:
+        if not strategy.may_have_more(one.facts):
+            _notify_once(uow, one, now)
     tests, newest = RoomsForTests(uow, stream), max(prepared, default=-1)
     for one in (one for line in lines for one in line.members.values()):
         tests.expect(one)
@@ -63,6 +71,14 @@ def adaptive_trainings(
         for proposal in strategy.propose(_ready(line, newest), line.room, line.charge_of)
         if tests.take(line.members[proposal.ptk_id], proposal.windows[-1])
     )
+
+
+def _notify_once(uow: UnitOfWork, one: WaitingPtk, now: datetime) -> None:
+    last = uow.jobs.get(one.given.verdicts[-1].job_id)
+    notice = Notice.of_run(last, Awaited.MORE_THAN_IT_MAY_HAVE.value, now)
+    told = uow.notices_about(notice.team, one.spec.ptk_id, windows=[last.window.index], run=last.kind)
+    if all((earlier.code, earlier.look) != (notice.code, notice.look) for earlier in told):
+        uow.notify_owner(notice)
 
 
 def _ready(line: SharedLine, newest: int) -> list[Waiting]:
@@ -80,10 +96,15 @@ def can_be_tried(one: WaitingPtk, newest: int) -> bool:
 def shared_lines(
     uow: CatalogView, stream: Stream, prepared: Sequence[int], waiting: Sequence[WaitingPtk]
 ) -> list[SharedLine]:
-    """Return the allowances of each line that somebody waits for, after a division of what is free."""
+    """Return the allowances of each line that somebody waits for, after a division of what is free.
+
+    PTKs that may have no more are of no line: what they held is free.
+    """
     by_line: dict[str, dict[str, WaitingPtk]] = {}
+    strategy = scheduler_of_policy(stream.policy)
     for one in waiting:
-        if (line := line_of(one.spec, stream.policy)) is not None:
+        line = line_of(one.spec, stream.policy)
+        if line is not None and strategy.may_have_more(one.facts):
             by_line.setdefault(line, {})[one.spec.ptk_id] = one
     allowed = uow.waits.allowed(stream.name)
     return [_shared(uow, stream, prepared, line, members, allowed) for line, members in by_line.items()]

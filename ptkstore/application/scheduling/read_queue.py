@@ -42,35 +42,39 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
 
 def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
     prepared = uow.windows.prepared(stream.name)
-    lines = shared_lines(uow, stream, prepared, waiting_ptks(uow, stream))
+    waiting, strategy = waiting_ptks(uow, stream), scheduler_of_policy(stream.policy)
+    lines = shared_lines(uow, stream, prepared, waiting)
     tests = RoomsForTests(uow, stream)
     for one in (one for line in lines for one in line.members.values()):
         tests.expect(one)
     newest = max(prepared, default=-1)
-    return [
-        _queued(one, line, tests, newest, stream.policy) for line in lines for one in line.members.values()
+    sharing = [
+        _queued(
+            one,
+            _awaited(one, line, tests, newest, stream.policy),
+            _shares(one.spec.ptk_id, line, stream.policy),
+        )
+        for line in lines
+        for one in line.members.values()
     ]
+    exhausted = [one for one in waiting if not strategy.may_have_more(one.facts)]
+    return [*sharing, *(_queued(one, Awaited.MORE_THAN_IT_MAY_HAVE) for one in exhausted)]
 
 
-def _queued(
-    one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: int, policy: Policy
-) -> QueuedPtk:
+def _queued(one: WaitingPtk, waits_for: Awaited, shares: tuple[BlockShare, ...] = ()) -> QueuedPtk:
     given = one.given
+    return QueuedPtk(one.spec.ptk_id, one.wait.since, len(given.verdicts), given.decision, waits_for, shares)
+
+
+def _shares(ptk_id: str, line: SharedLine, policy: Policy) -> tuple[BlockShare, ...]:
     caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line.name])
     shares = []
     for share in line.room.shares():
-        if share.ptk_id == one.spec.ptk_id:
+        if share.ptk_id == ptk_id:
             place = place_of(share.block, policy)
             part = share.nano / caps.amounts[share.coordinate]
             shares.append(BlockShare(int(place.window or 0), place.group, round(part, 6)))
-    return QueuedPtk(
-        one.spec.ptk_id,
-        one.wait.since,
-        len(given.verdicts),
-        given.decision,
-        _awaited(one, line, tests, newest, policy),
-        tuple(shares),
-    )
+    return tuple(shares)
 
 
 def _awaited(one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: int, policy: Policy) -> Awaited:

@@ -66,15 +66,28 @@ class Adaptive:
         """Return the next look of a PTK with these allowances, or what it waits for."""
         if one.under_way:
             return WaitsFor.VERDICT
+        if not self.may_have_more(one):
+            return WaitsFor.MORE_THAN_IT_MAY_HAVE
         if self.mode is Mode.AGGRESSIVE:
             return self._all_at_once(one, holding, charge_of)
-        wishes = self.wishes(one)
-        for wish in wishes:
+        for wish in self.wishes(one):
             charge = charge_of(one.ptk_id, wish.loss)
             covered = holding.covering(charge)
             if len(covered) >= wish.n_windows:
                 return self._proposal(one, covered[-wish.n_windows :].tolist(), wish.loss, charge_of)
-        return WaitsFor.ALLOWANCE if wishes else WaitsFor.MORE_THAN_IT_MAY_HAVE
+        return WaitsFor.ALLOWANCE
+
+    def may_have_more(self, one: Waiting) -> bool:
+        """Return whether a PTK may be given a look with enough room; if not, nothing is to be divided with it.
+
+        After a RETRY the next look takes twice the loss times windows, which may be beyond the most that it may have.
+        While a look is under way it may: a training that is released is no look.
+        """
+        if one.last is None or one.under_way:
+            return True
+        if self.mode is Mode.AGGRESSIVE:
+            return _floor(one) <= one.windows[1] * one.losses[1].epsilon_nano
+        return bool(doubled(one))
 
     def wishes(self, one: Waiting) -> tuple[Wish, ...]:
         """Return the looks that a PTK may take next, unless it is aggressive; it takes the first that is covered."""
@@ -99,12 +112,9 @@ class Adaptive:
 
     def _all_at_once(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | WaitsFor:
         """The look with the most rows times loss that the allowance covers; after a RETRY, at least twice as much."""
-        least, most = one.windows
-        floor = 0 if one.last is None else 2 * one.last.n_windows * one.last.loss.epsilon_nano
-        if floor > most * one.losses[1].epsilon_nano:
-            return WaitsFor.MORE_THAN_IT_MAY_HAVE
         best: tuple[int, Loss] | None = None
-        for n in _doublings(least, most):
+        floor = _floor(one)
+        for n in _doublings(*one.windows):
             loss = _largest_on(n, one, holding, charge_of)
             if loss is None:
                 break
@@ -147,6 +157,11 @@ def doubled(one: Waiting) -> tuple[Wish, ...]:
         wishes.append(Wish(n, epsilon, delta))
         n, epsilon = 2 * n, max(low, epsilon // 2)
     return tuple(wishes)
+
+
+def _floor(one: Waiting) -> int:
+    """The least that an aggressive look takes, in windows times nano-epsilon: twice as much as the last one."""
+    return 0 if one.last is None else 2 * one.last.n_windows * one.last.loss.epsilon_nano
 
 
 def in_turn(waiting: Sequence[Waiting]) -> list[Waiting]:

@@ -34,6 +34,10 @@ class Competing:
         """Nobody has an allowance."""
         return False
 
+    def may_have_more(self, one: Waiting) -> bool:
+        """Return whether a PTK may be given a look with enough room."""
+        return Adaptive(self.rows_per_window, self.mode).may_have_more(one)
+
     def propose(
         self, waiting: Sequence[Waiting], room: Allowances, charge_of: ChargeOf
     ) -> tuple[Proposal, ...]:

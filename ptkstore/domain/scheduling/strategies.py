@@ -18,6 +18,10 @@ class Strategy(Protocol):
     @property
     def shares_out(self) -> bool: ...
 
+    def may_have_more(self, one: Waiting) -> bool:
+        """Return whether a PTK may be given a look with enough room; if not, it gets no allowance."""
+        ...
+
     def propose(
         self, waiting: Sequence[Waiting], room: Allowances, charge_of: ChargeOf
     ) -> tuple[Proposal, ...]:

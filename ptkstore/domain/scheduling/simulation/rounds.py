@@ -96,10 +96,10 @@ class _Rounds:
             proposals = self.strategy.propose(many, self.room, self.ground.charge_of)
             if not proposals:
                 break
-            accepted = [one for one in proposals if self._look(one, window + 1.0)]
-            # Without an acceptance nobody's room grew, so only those who were answered have something new to ask.
+            gone = [one for one in proposals if self._look(one, window + 1.0)]
+            # If nobody left, nobody's room grew, so only those who were answered have something new to ask.
             again = [self.waiting[one.ptk_id] for one in proposals if one.ptk_id in self.waiting]
-            asked = self.waiting.values() if accepted else again
+            asked = self.waiting.values() if gone else again
         self._drop(self.room.below(self.ground.least))
 
     def _numbers(self, window: int) -> range:
@@ -116,16 +116,17 @@ class _Rounds:
             )
 
     def _look(self, proposal: Proposal, time: float) -> bool:
-        """Charge a training and give its verdict; whether it was accepted."""
+        """Charge a training and give its verdict; whether the PTK leaves its room to others."""
         take = self.room.take if self.strategy.shares_out else self.room.take_free
         take(proposal)
         one, comer = self.waiting[proposal.ptk_id], self.came[proposal.ptk_id]
         number = 1 if one.last is None else one.last.number + 1
-        if not comer.accepts(proposal):
-            last = Look(number, len(proposal.windows), proposal.loss)
-            self.waiting[one.ptk_id] = replace(one, last=last)
+        accepted = comer.accepts(proposal)
+        again = replace(one, last=Look(number, len(proposal.windows), proposal.loss))
+        if not accepted and self.strategy.may_have_more(again):
+            self.waiting[one.ptk_id] = again
             return False
-        self.outcome.releases.append(Released(one.ptk_id, comer.time, time, number))
+        self.outcome.releases.append(Released(one.ptk_id, comer.time, time if accepted else None, number))
         self.room.leave(one.ptk_id)
         del self.waiting[one.ptk_id], self.came[one.ptk_id]
         return True

@@ -12,6 +12,7 @@ from ptkstore.domain.jobs import JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.allowances import Share
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
+from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.row_processes import RunFailed
@@ -167,9 +168,44 @@ def test_a_new_block_is_divided_evenly_among_those_who_wait(stream: World) -> No
 
 def test_what_an_accepted_ptk_leaves_goes_to_the_others(stream: World) -> None:
     stream.register("speed", epsilon=0.1)
-    stream.register("other", epsilon=0.1, config={"accept": TEST}, target=BAD)
+    stream.register("other", epsilon=0.1, windows=(1, 2), config={"accept": TEST}, target=BAD)
     day(stream, 0)
     assert allowed(stream, "taxi.other") == {2: 900_000_000}
+
+
+def test_a_ptk_that_may_have_no_more_leaves_what_it_has_to_others_and_its_owner_is_told_once(
+    stream: World,
+) -> None:
+    """Half a block is too little for `large`, and `small` comes first: it has its one look on the first block."""
+    small = {"epsilon": 0.1, "config": {"accept": TEST}, "target": BAD}
+    stream.register("small", **small)
+    stream.register("large", epsilon=0.6)
+    day(stream, 0)
+    assert (len(looks(stream, "taxi.small")), numbers(stream, "taxi.large")) == (1, [1])
+    assert allowed(stream, "taxi.small") == {}
+    for number in (1, 2):
+        day(stream, number)
+    told = ("taxi.small validate of window 0", "more-than-it-may-have")
+    assert stream.notices().count(told) == 1
+    (row,) = [one for one in stream.service.queue(STREAM) if one.ptk_id == "taxi.small"]
+    assert (row.waits_for, row.looks, row.allowances) == (Awaited.MORE_THAN_IT_MAY_HAVE, 1, ())
+    stream.service.update_ptk("taxi.small", windows=(1, 2))
+    day(stream, 3)
+    assert [key for key, _ in looks(stream, "taxi.small")[1:3]] == [
+        "train/taxi.small/2",
+        "train/taxi.small/3",
+    ]
+    assert [code for _, code in stream.notices()].count("more-than-it-may-have") == 2
+    assert stream.service.verify_ledger(STREAM).faults == ()
+
+
+def test_nobody_is_told_of_a_look_that_is_under_way(stream: World) -> None:
+    stream.register(epsilon=0.1, config={"accept": TEST}, target=BAD)
+    stream.ingest(ROWS)
+    stream.close(1)
+    stream.work("prepare", "allocate", "schedule", "train")
+    assert stream.notices() == []
+    assert len(allowed(stream)) == 1
 
 
 def test_a_withdrawn_ptk_gives_its_allowances_to_the_others(stream: World) -> None:

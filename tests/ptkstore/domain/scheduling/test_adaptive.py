@@ -92,6 +92,27 @@ def test_nothing_goes_beyond_the_most_that_it_may_have():
     assert asked(ptk(last=retried(5, 1000), most=5), *[1000] * 9) is WaitsFor.MORE_THAN_IT_MAY_HAVE
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_it_may_have_more_until_it_had_the_most_of_both(mode: Mode):
+    strategy = Adaptive(ROWS, mode)
+    assert strategy.may_have_more(ptk(most=5))
+    assert strategy.may_have_more(ptk(last=retried(2, 1000), most=5))
+    assert not strategy.may_have_more(ptk(last=retried(5, 1000), most=5))
+    running = replace(retried(5, 1000), under_way=True)
+    assert strategy.may_have_more(ptk(last=running, most=5))  # it may be released, and is no look then
+
+
+def test_an_aggressive_ptk_may_have_no_more_once_twice_as_much_is_beyond_it():
+    def may(n_windows: int, nano: int) -> bool:
+        return Adaptive(ROWS, Mode.AGGRESSIVE).may_have_more(ptk(last=retried(n_windows, nano), most=4))
+
+    assert may(2, 1000)
+    assert not may(2, 1001)
+    assert asked(ptk(last=retried(2, 1001), most=4), *[9000] * 9, mode=Mode.AGGRESSIVE) is (
+        WaitsFor.MORE_THAN_IT_MAY_HAVE
+    )
+
+
 def test_a_ptk_whose_verdict_is_still_to_come_proposes_nothing():
     for mode in Mode:
         running = ptk(last=Look(1, 1, Loss(10), under_way=True))

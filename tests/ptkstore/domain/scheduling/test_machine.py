@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
+from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, coordinate_of, room_in_block
 from ptkstore.domain.scheduling.model import Look, Proposal, Waiting, Way
 
@@ -32,7 +32,9 @@ class AllowanceMachine(RuleBasedStateMachine):
         self.blocks: dict[int, BlockRoom] = {}
         self.committed: dict[int, list[Charge]] = {}
         self.running: dict[str, tuple[Proposal, tuple[int, ...], Look | None]] = {}
+        self.exhausted: dict[str, Waiting] = {}
         self.windows = self.names = 0
+        self.a_window_closes()
 
     def charge_of(self, ptk_id: str, loss: Loss) -> Charge:
         return Charge.pure(self.accountant, loss)
@@ -57,9 +59,12 @@ class AllowanceMachine(RuleBasedStateMachine):
         windows=st.tuples(st.integers(1, 3), st.integers(0, 4)),
         place=st.sampled_from([(0, range(2)), (0, range(1)), (1, range(2)), (1, range(1, 2))]),
         menu=st.lists(st.tuples(st.sampled_from(EPSILONS), st.integers(1, 400)), max_size=2),
+        once=st.booleans(),
     )
-    def a_ptk_is_registered(self, losses: Any, windows: Any, place: Any, menu: Any) -> None:
+    def a_ptk_is_registered(self, losses: Any, windows: Any, place: Any, menu: Any, once: bool) -> None:
         low, high = sorted(losses, key=lambda loss: loss.epsilon_nano)
+        if once:  # one look, and it may have no more
+            high, windows = low, (1, 0)
         ways = tuple(Way(loss, self.charge_of("", loss), rows) for loss, rows in menu)
         one = Waiting(
             f"p{self.names}", self.names, (windows[0], sum(windows)), (low, high), ways, None, *place
@@ -69,6 +74,7 @@ class AllowanceMachine(RuleBasedStateMachine):
         self.room.join(one, self.charge_of)
         self.room.divide()
 
+    @precondition(lambda self: self.waiting and self.blocks)
     @rule(some=st.randoms(use_true_random=False))
     def looks_are_reserved(self, some: Any) -> None:
         asking = list(self.waiting.values())
@@ -98,10 +104,33 @@ class AllowanceMachine(RuleBasedStateMachine):
             return
         if accepted:
             self._leave(ptk_id)
-            return
+        else:
+            self._try_again(ptk_id)
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def nobody_is_accepted(self) -> None:
+        for ptk_id in self.running:
+            if ptk_id in self.waiting:
+                self._try_again(ptk_id)
+        self.running.clear()
+
+    def _try_again(self, ptk_id: str) -> None:
         one = self.waiting[ptk_id]
         assert one.last is not None
         self.waiting[ptk_id] = replace(one, last=replace(one.last, under_way=False))
+        if not self.strategy.may_have_more(self.waiting[ptk_id]):
+            self.exhausted[ptk_id] = self.waiting[ptk_id]
+            self._leave(ptk_id)
+
+    @precondition(lambda self: self.exhausted)
+    @rule(data=st.data(), most=st.integers(1, 8))
+    def an_exhausted_ptk_is_defined_anew(self, data: Any, most: int) -> None:
+        ptk_id = data.draw(st.sampled_from(sorted(self.exhausted)))
+        one = replace(self.exhausted.pop(ptk_id), windows=(1, most), last=None)
+        self.waiting[ptk_id] = one
+        self.room.join(one, self.charge_of)
+        self.room.divide()
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -159,6 +188,22 @@ class AllowanceMachine(RuleBasedStateMachine):
             assert atto == caps.delta_atto - sum(c.delta_atto for c in self.committed[number])
             assert held[number][0] <= nano
             assert held[number][1] <= atto
+
+    @invariant()
+    def whoever_is_given_shares_has_a_look_that_enough_room_would_cover(self) -> None:
+        """And nobody else: with twenty whole windows, a PTK that may have no more is given no look."""
+        for one in (*self.waiting.values(), *self.exhausted.values()):
+            coordinate = coordinate_of(self.accountant, CAPACITY, [self.charge_of(one.ptk_id, one.losses[1])])
+            empty = room_in_block(0, 0, coordinate, self.accountant, CAPACITY)
+            whole = Allowances.of(
+                (replace(empty, number=n, window=n) for n in range(20)), (), (), self.charge_of
+            )
+            alone = replace(one, partition=0, groups=range(1))
+            look = self.strategy.next_look(alone, whole.free(alone), self.charge_of)
+            if one.under_way:
+                assert look is WaitsFor.VERDICT
+            else:
+                assert isinstance(look, Proposal) == (one.ptk_id in self.waiting)
 
     def _leave(self, ptk_id: str) -> None:
         del self.waiting[ptk_id]

@@ -9,9 +9,12 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
+from ptkstore.domain.scheduling.allowances import room_in_block
 from ptkstore.domain.scheduling.competing import Competing
+from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.orders import by_arrival, by_efficiency
 from ptkstore.domain.scheduling.simulation.replay import Outcome, Setting, replay
+from ptkstore.domain.scheduling.simulation.rounds import Comer, Ground, play
 from ptkstore.domain.scheduling.simulation.streaming import stream_through
 from ptkstore.domain.scheduling.simulation.workload import Arrival, Need, Workload
 
@@ -62,6 +65,19 @@ def test_who_had_nothing_to_ask_asks_again_when_another_one_is_released():
     asking = [arrival("a", 0.1, Need(0.0, 20.0)), arrival("b", 0.2, Need(0.0, 60.0), (0.6, 100))]
     outcome = replay(asking, Adaptive(ROWS, Mode.GUIDED), SETTING)
     assert times(outcome) == {"a": (1.0, 2), "b": (1.0, 1)}
+
+
+def test_a_ptk_that_may_have_no_more_leaves_its_shares_to_others():
+    # half a window is too little for b. a takes .1, the most it may have, and then .9 is left
+    least = SETTING.charge_of("", SETTING.losses[0])
+    empty = room_in_block(0, 0, 0, SETTING.accountant, SETTING.capacity)
+    comers = [
+        Comer(Waiting(name, at, (1, 1), (Loss(loss), Loss(loss))), 0.5, lambda look: look.ptk_id == "b")
+        for at, (name, loss) in enumerate({"a": 10**8, "b": 6 * 10**8}.items())
+    ]
+    for mode in Mode:
+        outcome = play(comers, Adaptive(ROWS, mode), Ground(8, 8, (empty,), least, SETTING.charge_of))
+        assert times(outcome) == {"a": (None, 1), "b": (1.0, 1)}
 
 
 def test_guided_goes_straight_to_its_menu():
