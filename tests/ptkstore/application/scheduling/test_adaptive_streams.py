@@ -177,7 +177,7 @@ def test_a_ptk_that_may_have_no_more_leaves_what_it_has_to_others_and_its_owner_
     stream: World,
 ) -> None:
     """Half a block is too little for `large`, and `small` comes first: it has its one look on the first block."""
-    small = {"epsilon": 0.1, "config": {"accept": TEST}, "target": BAD}
+    small: dict[str, Any] = {"epsilon": 0.1, "config": {"accept": TEST}, "target": BAD}
     stream.register("small", **small)
     stream.register("large", epsilon=0.6)
     day(stream, 0)
