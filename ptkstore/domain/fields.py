@@ -164,10 +164,15 @@ class Span(Declared):
 
 @dataclass(frozen=True, slots=True)
 class PositiveNumber(Declared):
-    """A float above 0."""
+    """A float above 0; None where it is `optional` and users do not say it."""
+
+    _: KW_ONLY
+    optional: bool = False
 
     def check(self, value: Any) -> None:
         """See `Declared.check`."""
+        if value is None and self.optional:
+            return
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise InvalidRequest(f"the {self.name} must be a positive, finite number")
 

@@ -60,6 +60,9 @@ class StreamMethods:
         closing: str = "clock",
         scheduler: str = "allocate",
         scheduler_mode: str = "guided",
+        significance: str = "recency",
+        least_significance: float | None = None,
+        most_significance: float | None = None,
     ) -> None:
         """Create a stream; repeating it with equal content changes nothing.
 
@@ -114,11 +117,16 @@ class StreamMethods:
             Whether the rows of a window go before its retention ends, once all its blocks are retired.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
-        scheduler : 'allocate' or 'adaptive'
+        scheduler : 'allocate', 'adaptive' or 'budgeting'
             'allocate' trains each PTK on each window by itself. 'adaptive' lets PTKs wait for windows and budget until
-            they have a version.
+            they have a version. Under 'budgeting' they wait too, and a window serves those that it teaches enough.
         scheduler_mode : 'conserve', 'aggressive' or 'guided'
             How much a waiting PTK takes at first, under 'adaptive'.
+        significance : 'recency'
+            What says how much a window teaches a PTK, under 'budgeting'.
+        least_significance, most_significance : float
+            L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
+            PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.
         """
         arguments = dict(locals())
         if origin is None:
@@ -142,7 +150,7 @@ class StreamMethods:
         return [window_document(window) for window in self._service.windows(stream)]
 
     def queue(self, stream: str) -> list[dict[str, Any]]:
-        """List the PTKs that wait on an adaptive stream, the first to arrive first; nobody waits on others.
+        """List the PTKs that wait on a stream, the first to arrive first; nobody waits under 'allocate'.
 
         Returns
         -------

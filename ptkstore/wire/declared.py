@@ -78,6 +78,8 @@ def types_of(field: Declared) -> tuple[Any, Any]:
             return Annotated[int, Field(ge=1, le=_LONGEST)], int
         case Span():
             return Annotated[float, Field(ge=0, le=_LONGEST)], float
+        case PositiveNumber(optional=True):
+            return float | None, float | None
         case PositiveNumber():
             return float, float
         case Words():

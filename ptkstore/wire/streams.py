@@ -214,7 +214,7 @@ class BlockShareOut(Wire):
 
 
 class QueuedOut(Wire):
-    """A PTK that waits on an adaptive stream."""
+    """A PTK that waits on a stream."""
 
     ptk_id: str
     since: Instant
@@ -222,7 +222,10 @@ class QueuedOut(Wire):
     verdict: Annotated[str | None, Field(description="what the last of them decided")]
     waits_for: Annotated[
         str,
-        Field(description="verdict, allowance, new-window, test-block, scheduler or more-than-it-may-have"),
+        Field(
+            description="verdict, allowance, new-window, test-block, scheduler, significance, budget or "
+            "more-than-it-may-have"
+        ),
     ]
     allowances: list[BlockShareOut]
 

@@ -16,6 +16,7 @@ from ptkstore.application.planning.profile_plans import ask_of
 from ptkstore.application.planning.several_windows import check_windows
 from ptkstore.application.versions.computed_columns import check_computed
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.budgeting.declared import check_recency
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
@@ -80,6 +81,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
     check_evaluation(ptk_id, estimator, config, target)
     check_timeout(config, said["every"], policy)
+    check_recency(config, policy)
     released = {
         table: {
             "keys": list(form.keys),

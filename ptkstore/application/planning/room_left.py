@@ -21,7 +21,6 @@ from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, 
 from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import Refused
@@ -60,7 +59,7 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     if capacity is None:  # all of it is reserved for single PTKs
         return Room(NO_LOSS, NO_LOSS, policy.accountant, context)
     members = [one for one in specs if policy.sharing.line_of(one.ptk_id) == line]
-    if policy.scheduler is Scheduler.ADAPTIVE:
+    if policy.scheduler.lets_wait:
         members = []
     return Room(capacity, _left(members, room_of(policy, line), policy), policy.accountant, context)
 

@@ -40,7 +40,6 @@ from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
 from ptkstore.domain.ptks.wanted import WantedPtk
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
@@ -302,7 +301,7 @@ def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
 def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) -> bool:
     """Whether all of them have room at once."""
     try:
-        if policy.scheduler is Scheduler.ADAPTIVE:
+        if policy.scheduler.lets_wait:
             for spec in changed:
                 check_evaluations((spec,), policy)
             return all(why_it_never_fits(spec, policy) is None for spec in changed)

@@ -21,7 +21,6 @@ from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, said_of
 from ptkstore.domain.ptks.waiting import Waiting
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -38,7 +37,7 @@ def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
 def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
     """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
     check_assurance(spec.ptk_id, spec.estimator, policy)
-    if policy.scheduler is Scheduler.ADAPTIVE:
+    if policy.scheduler.lets_wait:
         check_evaluations((spec,), policy)
         if (reason := why_it_never_fits(spec, policy)) is not None:
             raise PtkRejected(reason)

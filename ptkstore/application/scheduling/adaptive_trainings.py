@@ -6,25 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.window_plans import partition_rows
-from ptkstore.application.scheduling.asked_trainings import AskedTraining
+from ptkstore.application.scheduling.asked_trainings import AskedTraining, asked_look
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import (
     WaitingPtk,
+    can_be_tried,
     charges_of,
     line_of,
     waiting_anew,
 )
-from ptkstore.domain.jobs import JobKind, paid_run
-from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Share, coordinate_of
-from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.model import ChargeOf, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.streams.blocks import BlockSet, train_blocks
+from ptkstore.domain.streams.blocks import train_blocks
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
@@ -66,10 +64,10 @@ def adaptive_trainings(
     for one in (one for line in lines for one in line.members.values()):
         tests.expect(one)
     return tuple(
-        _asked(uow, line.members[proposal.ptk_id], proposal, stream.policy, now)
+        asked_look(uow, line.members[proposal.ptk_id], proposal, stream.policy, now)
         for line in lines
         for proposal in strategy.propose(_ready(line, newest), line.room, line.charge_of)
-        if tests.take(line.members[proposal.ptk_id], proposal.windows[-1])
+        if tests.take(line.members[proposal.ptk_id], proposal.windows)
     )
 
 
@@ -83,14 +81,6 @@ def _notify_once(uow: UnitOfWork, one: WaitingPtk, now: datetime) -> None:
 
 def _ready(line: SharedLine, newest: int) -> list[Waiting]:
     return [one.facts for one in line.members.values() if can_be_tried(one, newest)]
-
-
-def can_be_tried(one: WaitingPtk, newest: int) -> bool:
-    """Tell whether a PTK may be trained: once a training failed after it was paid, not before a newer window is there.
-
-    `newest` is the newest window that is prepared.
-    """
-    return one.given.fruitless_in is None or one.given.fruitless_in < newest
 
 
 def shared_lines(
@@ -178,26 +168,3 @@ def _allowed(line: SharedLine) -> Iterator[Share]:
             left = unused.get((ptk_id, block), Share(ptk_id, block, 0, 0, coordinate))
             nano, atto = one.given.used(block, coordinate)
             yield replace(left, nano=left.nano + nano, delta_atto=left.delta_atto + atto)
-
-
-def _asked(
-    uow: CatalogView, one: WaitingPtk, proposal: Proposal, policy: Policy, now: datetime
-) -> AskedTraining:
-    """The training of a proposal: on all rows of the train parts of its windows."""
-    spec, facts = one.spec, one.facts
-    windows = [WindowId(spec.stream, index) for index in proposal.windows]
-    guided = facts.last is None and bool(facts.menu) and spec.facts is not None
-    newest, oldest = windows[-1], proposal.windows[0]
-    before = uow.jobs.trainings(spec.ptk_id, start=newest.index)
-    look = 1 + max((job.look for job in before if job.window == newest), default=0)
-    job = replace(
-        paid_run(JobKind.TRAIN, spec.ptk_id, newest, now, oldest=oldest, look=look),
-        n_rows=proposal.n_rows,
-        facts_of=spec.facts.version if guided and spec.facts is not None else 0,
-    )
-    ranges = (train_blocks(window, policy, 0, groups=facts.groups) for window in windows)
-    line = policy.sharing.line_of(spec.ptk_id)
-    request = BudgetRequest(
-        spec.stream, job.id, spec.ptk_id, BlockSet.of(*ranges), proposal.loss, proposal.charge, line
-    )
-    return AskedTraining(request, event_of(spec.estimator, proposal.loss), job)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from ptkstore.application.ledger.charging import Event
-from ptkstore.domain.jobs import Job
+from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.scheduling.waiting_ptks import WaitingPtk
+from ptkstore.domain.jobs import Job, JobKind, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.scheduling.model import Proposal
+from ptkstore.domain.streams.blocks import BlockSet, train_blocks
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.ports.catalog import CatalogView
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +24,26 @@ class AskedTraining:
     request: BudgetRequest
     event: Event
     job: Job
+
+
+def asked_look(
+    uow: CatalogView, one: WaitingPtk, proposal: Proposal, policy: Policy, now: datetime
+) -> AskedTraining:
+    """Return the training of a look that is proposed: on all rows of the train parts of its windows."""
+    spec, facts = one.spec, one.facts
+    windows = [WindowId(spec.stream, index) for index in proposal.windows]
+    guided = facts.last is None and bool(facts.menu) and spec.facts is not None
+    newest, oldest = windows[-1], proposal.windows[0]
+    before = uow.jobs.trainings(spec.ptk_id, start=newest.index)
+    look = 1 + max((job.look for job in before if job.window == newest), default=0)
+    job = replace(
+        paid_run(JobKind.TRAIN, spec.ptk_id, newest, now, oldest=oldest, look=look),
+        n_rows=proposal.n_rows,
+        facts_of=spec.facts.version if guided and spec.facts is not None else 0,
+    )
+    ranges = (train_blocks(window, policy, 0, groups=facts.groups) for window in windows)
+    line = policy.sharing.line_of(spec.ptk_id)
+    request = BudgetRequest(
+        spec.stream, job.id, spec.ptk_id, BlockSet.of(*ranges), proposal.loss, proposal.charge, line
+    )
+    return AskedTraining(request, event_of(spec.estimator, proposal.loss), job)

@@ -12,6 +12,8 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.scheduling.model import Look
 from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.streams.blocks import windows_behind
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.validations import Validation
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import CatalogView
@@ -31,8 +33,8 @@ class Given:
         The newest window of the training that made a version.
     fruitless_in : int or None
         The newest window of a training that was paid for and ended without a verdict.
-    untested_in : int or None
-        The newest window of a look that is under way and has not reserved for its test yet.
+    untested : tuple of int
+        The windows of a look that is under way and has not reserved for its test yet.
     charged : tuple of BudgetRequest
         What is reserved or spent for its looks.
     """
@@ -41,7 +43,7 @@ class Given:
     verdicts: tuple[Validation, ...] = ()
     served_in: int | None = None
     fruitless_in: int | None = None
-    untested_in: int | None = None
+    untested: tuple[int, ...] = ()
     charged: tuple[BudgetRequest, ...] = ()
 
     @property
@@ -60,7 +62,7 @@ class Given:
         return sum(one.amounts[coordinate] for one in mine), sum(one.delta_atto for one in mine)
 
 
-def given_since(uow: CatalogView, wait: Wait) -> Given:
+def given_since(uow: CatalogView, wait: Wait, policy: Policy) -> Given:
     """Read what a PTK was given since it began to wait."""
     trainings = {job.id: job for job in uow.jobs.trainings(wait.ptk_id, start=wait.oldest)}
     reserved = _reserved(uow, list(trainings), wait)
@@ -81,13 +83,14 @@ def given_since(uow: CatalogView, wait: Wait) -> Given:
             last = Look(number, len(entry.blocks.ranges), entry.loss, under_way=verdict is None)
         else:
             fruitless_in = newest
-    untested_in = None
+    untested: tuple[int, ...] = ()
     if reserved and last is not None and last.under_way:
         validation = _validation_of(reserved[-1].key)
         if not uow.ledger.history(validation):
-            untested_in = trainings[reserved[-1].key].window.index
+            newest = trainings[reserved[-1].key].window.index
+            untested = windows_behind(policy, reserved[-1].blocks, newest)
     requests = tuple(one.request for one in reserved)
-    return Given(last, tuple(answered), served_in, fruitless_in, untested_in, requests)
+    return Given(last, tuple(answered), served_in, fruitless_in, untested, requests)
 
 
 def _reserved(uow: CatalogView, keys: Sequence[str], wait: Wait) -> list[Entry]:

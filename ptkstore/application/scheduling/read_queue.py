@@ -1,18 +1,19 @@
-"""Who waits on an adaptive stream: since when, with which allowances, and for what."""
+"""Who waits on a stream: since when, with which allowances, and for what."""
 
 from __future__ import annotations
 
 from ptkstore.application.scheduling.adaptive_trainings import (
     SharedLine,
-    can_be_tried,
     scheduler_of_policy,
     shared_lines,
 )
+from ptkstore.application.scheduling.budgeting_trainings import next_looks
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
-from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, is_of_context, waiting_ptks
+from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_tried, is_of_context, waiting_ptks
 from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -20,7 +21,7 @@ from ptkstore.ports.catalog import CatalogView, Read
 
 
 def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[QueuedPtk, ...]:
-    """Return the PTKs that wait on a stream, the first to arrive first; none unless its scheduler is `adaptive`.
+    """Return the PTKs that wait on a stream, the first to arrive first; none under `allocate`.
 
     All of it follows from registrations, charges and released verdicts.
 
@@ -32,9 +33,13 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
     """
     with begin() as uow:
         owner = uow.streams.get(stream)
-        if owner.policy.scheduler is not Scheduler.ADAPTIVE:
-            return ()
-        queued = _queue(uow, owner)
+        match owner.policy.scheduler:
+            case Scheduler.ALLOCATE:
+                return ()
+            case Scheduler.ADAPTIVE:
+                queued = _queue(uow, owner)
+            case Scheduler.BUDGETING:
+                queued = _budgeted(uow, owner)
     if team is not None and owner.policy.sharing.contexts:
         queued = [one for one in queued if is_of_context(one.ptk_id, team, owner.policy)]
     return tuple(sorted(queued, key=lambda one: (one.since, one.ptk_id)))
@@ -59,6 +64,13 @@ def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
     ]
     exhausted = [one for one in waiting if not strategy.may_have_more(one.facts)]
     return [*sharing, *(_queued(one, Awaited.MORE_THAN_IT_MAY_HAVE) for one in exhausted)]
+
+
+def _budgeted(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
+    """Nobody has an allowance: windows serve whom they teach enough."""
+    prepared = uow.windows.prepared(stream.name)
+    looks = next_looks(uow, stream, prepared, waiting_ptks(uow, stream))
+    return [_queued(one, Awaited.SCHEDULER if isinstance(found, Proposal) else found) for one, found in looks]
 
 
 def _queued(one: WaitingPtk, waits_for: Awaited, shares: tuple[BlockShare, ...] = ()) -> QueuedPtk:
@@ -90,4 +102,4 @@ def _awaited(one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: in
             return Awaited.ALLOWANCE
         case WaitsFor.MORE_THAN_IT_MAY_HAVE:
             return Awaited.MORE_THAN_IT_MAY_HAVE
-    return Awaited.SCHEDULER if tests.take(one, found.windows[-1]) else Awaited.TEST_BLOCK
+    return Awaited.SCHEDULER if tests.take(one, found.windows) else Awaited.TEST_BLOCK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import Charge, fit_together
@@ -21,26 +23,31 @@ class RoomsForTests:
 
     def expect(self, one: WaitingPtk) -> None:
         """Keep room for the test of a look that is under way, and has reserved nothing for it yet."""
-        newest = one.given.untested_in
-        charge = self._charge(one)
-        if newest is not None and charge is not None:
-            for key in self._blocks(one, newest):
-                self._planned.setdefault(key, []).append(charge)
+        self._plan(one, one.given.untested)
 
-    def take(self, one: WaitingPtk, newest: int) -> bool:
-        """Keep room for the test of a training whose newest window is given; whether there is any."""
+    def take(self, one: WaitingPtk, windows: Sequence[int]) -> bool:
+        """Keep room for the test of a training on some windows; whether there is any on all of them."""
+        if not self.has_room(one, windows):
+            return False
+        self._plan(one, windows)
+        return True
+
+    def has_room(self, one: WaitingPtk, windows: Sequence[int]) -> bool:
+        """Tell whether the test blocks of all these windows can pay for the test of a training."""
         charge = self._charge(one)
         if charge is None:
             return True
-        blocks = self._blocks(one, newest)
         filters = self._uow.ledger.filters(self._stream.name)
-        for line, number in blocks:
+        for line, number in self._blocks(one, windows):
             left = filters.left(line, [number]).get(number)
             if left is None or not fit_together(left, (*self._planned.get((line, number), ()), charge)):
                 return False
-        for key in blocks:
-            self._planned.setdefault(key, []).append(charge)
         return True
+
+    def _plan(self, one: WaitingPtk, windows: Sequence[int]) -> None:
+        if (charge := self._charge(one)) is not None:
+            for key in self._blocks(one, windows):
+                self._planned.setdefault(key, []).append(charge)
 
     def _charge(self, one: WaitingPtk) -> Charge | None:
         epsilon = estimate_epsilon(one.spec.config)
@@ -48,8 +55,8 @@ class RoomsForTests:
             return None
         return price_of_estimate(one.spec.estimator, epsilon, self._stream.policy).charge
 
-    def _blocks(self, one: WaitingPtk, newest: int) -> list[tuple[str, int]]:
-        line = str(line_of(one.spec, self._stream.policy))
-        window = WindowId(self._stream.name, newest)
-        blocks = part_blocks(TEST, window, self._stream.policy, one.facts.groups)
-        return [(line, number) for number in blocks]
+    def _blocks(self, one: WaitingPtk, windows: Sequence[int]) -> list[tuple[str, int]]:
+        line, policy = str(line_of(one.spec, self._stream.policy)), self._stream.policy
+        tested = (WindowId(self._stream.name, window) for window in windows)
+        ranges = (part_blocks(TEST, window, policy, one.facts.groups) for window in tested)
+        return [(line, number) for blocks in ranges for number in blocks]

@@ -20,7 +20,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
 from ptkstore.domain.scheduling.allowances import coordinate_of, room_in_block
-from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.orders import by_arrival, by_dominant_share, by_efficiency
@@ -74,7 +74,7 @@ def simulate_stream(stream: str, asked: Asked, *, team: str | None = None, begin
         The stream's policy does not go with `adaptive`, or the simulation takes too much work.
     """
     with begin() as uow:
-        policy = replace(uow.streams.get(stream).policy, scheduler=Scheduler.ADAPTIVE)
+        policy = as_adaptive(uow.streams.get(stream).policy)
         _check_blocks(policy, asked.windows)
         specs = {
             spec.ptk_id: spec
@@ -95,6 +95,12 @@ def simulate_stream(stream: str, asked: Asked, *, team: str | None = None, begin
         tuple(sorted({_name(one) for line in lines for one in line.comers if _is_unknown(one, informed)})),
         tuple(sorted(refused.items())),
     )
+
+
+def as_adaptive(policy: Policy) -> Policy:
+    """Return the policy that a stream would have if it were adaptive."""
+    plain = {"significance": Significance.RECENCY, "least_significance": None, "most_significance": None}
+    return replace(policy, scheduler=Scheduler.ADAPTIVE, **plain)  # type: ignore[arg-type] # one is a word
 
 
 def strategy_of(scheduler: Simulated, rows_per_window: int) -> Strategy:

@@ -15,7 +15,6 @@ from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import scheduler_of
 from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.model import ChargeOf, Waiting, Way
 from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import groups_where
@@ -39,7 +38,7 @@ class WaitingPtk:
 
 def begin_to_wait(uow: UnitOfWork, ptk_id: str, stream: Stream, now: datetime) -> None:
     """Let a PTK of an adaptive stream wait from now on, and wake the scheduler; of another stream, do nothing."""
-    if stream.policy.scheduler is Scheduler.ADAPTIVE:
+    if stream.policy.scheduler.lets_wait:
         uow.waits.begin(_wait(uow, ptk_id, stream, now))
         uow.jobs.wake(scheduler_of(stream.name), now)
 
@@ -81,7 +80,7 @@ def _standing(
     """PTKs of a stream that were not given up, each with its last wait and what it was given since."""
     waits = uow.waits.of(stream.name)
     return [
-        (spec, wait, Given() if wait is None else given_since(uow, wait))
+        (spec, wait, Given() if wait is None else given_since(uow, wait, stream.policy))
         for spec in specs
         if not spec.has_given_up
         for wait in [waits.get(spec.ptk_id)]
@@ -102,6 +101,14 @@ def _waiting(
                 continue
             found.append(WaitingPtk(informed, wait, given, facts))
     return tuple(found)
+
+
+def can_be_tried(one: WaitingPtk, newest: int) -> bool:
+    """Tell whether a PTK may be trained: once a training failed after it was paid, not before a newer window is there.
+
+    `newest` is the newest window that is prepared.
+    """
+    return one.given.fruitless_in is None or one.given.fruitless_in < newest
 
 
 def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | None = None) -> Waiting:

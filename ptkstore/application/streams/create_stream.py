@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ptkstore.domain.jobs import scheduler
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.differences import policy_differences
 from ptkstore.domain.streams.policies import policy_in, policy_text
 from ptkstore.domain.streams.streams import Policy, Stream, present_origin
@@ -40,7 +39,7 @@ def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore, clock: Clock)
         if uow.streams.add(stream):
             text = _text_of(stream.policy, keys.policy(stream.name))
             uow.ledger.add_policy(stream.name, text)
-            if stream.policy.scheduler is Scheduler.ADAPTIVE:
+            if stream.policy.scheduler.lets_wait:
                 uow.jobs.add(scheduler(stream.name, clock.now()))
             # before the commit: no stream is ever in the catalog without it
             _keep(stream, text, keys)

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from ptkstore.application.paid_runs.retired_windows import drop_windows
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, job_of_window
-from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockState, created_with
 from ptkstore.domain.streams.streams import Closing, Policy, Stream
 from ptkstore.domain.streams.windows import (
@@ -118,7 +117,7 @@ def _step(
     specs = uow.ptks.find(stream=stream.name)
     wanted = {window.index for window in closed if any(spec.wants(window.index) for spec in specs)}
     # an operator may register PTKs between closing and working, and later PTKs read what adaptive streams keep
-    if policy.closing is Closing.OPERATOR or policy.scheduler is Scheduler.ADAPTIVE:
+    if policy.closing is Closing.OPERATOR or policy.scheduler.lets_wait:
         wanted = {window.index for window in closed}
     first, end = (expiring[0].index, expiring[-1].index + 1) if expiring else (0, 0)
     busy = wanted | uow.jobs.prepared(stream.name, first, end)

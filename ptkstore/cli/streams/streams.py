@@ -22,6 +22,7 @@ from ptkstore.cli.ptks.shown import print_hidden
 from ptkstore.cli.streams.creation import add_column, create
 from ptkstore.cli.streams.recommendation import recommend
 from ptkstore.domain.durations import duration_text
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
 from ptkstore.sdk import Store
@@ -73,6 +74,7 @@ def show(store: Store, name: str, as_json: AsJson = False) -> None:
     detail: dict[str, Any] = {
         **_summary(stream),
         **_later(stream.policy),
+        **_of_scheduler(stream.policy),
         **_shared(stream.policy),
         "columns": {column: kind.value for column, kind in stream.schema.columns},
         "time_column": stream.schema.time_column,
@@ -168,6 +170,20 @@ def _later(policy: Policy) -> dict[str, Any]:
         for one in POLICY_FIELDS
         if one.later and one.reported
     }
+
+
+def _of_scheduler(policy: Policy) -> dict[str, Any]:
+    """What a policy says of its scheduler."""
+    match policy.scheduler:
+        case Scheduler.ADAPTIVE:
+            return {"scheduler_mode": policy.scheduler_mode.value}
+        case Scheduler.BUDGETING:
+            return {
+                "significance": policy.significance.value,
+                "least_significance": policy.least_significance,
+                "most_significance": policy.most_significance,
+            }
+    return {}
 
 
 def _units(policy: Policy) -> dict[str, Any]:

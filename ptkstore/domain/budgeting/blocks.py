@@ -82,12 +82,20 @@ class Query:
         epsilon_j: the loss of its training on one block.
     most_blocks : int
         c_j: how many blocks it may have.
+    epsilon_nano : int or None
+        epsilon_j itself, where the accountant counts the cost in other units; `cost_nano` by default.
     """
 
     ptk_id: str
     cost_nano: int
     most_blocks: int
+    epsilon_nano: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cost_nano <= 0 or self.most_blocks < 1:
+        if self.cost_nano <= 0 or self.most_blocks < 1 or (self.epsilon_nano or 1) <= 0:
             raise InvalidRequest("a query costs something and asks for at least one block")
+
+    @property
+    def loss_nano(self) -> int:
+        """epsilon_j, which significance is compared with."""
+        return self.cost_nano if self.epsilon_nano is None else self.epsilon_nano

@@ -84,7 +84,7 @@ def next_step_if_public(
     """
     if declined := _not_payable(block, query.cost_nano):
         return declined
-    if significance < rule.at(block.consumed) * query.cost_nano / NANO:
+    if significance < rule.at(block.consumed) * query.loss_nano / NANO:
         return Declined.NOT_SIGNIFICANT
     return Taken(block.less(query.cost_nano), query.cost_nano)
 

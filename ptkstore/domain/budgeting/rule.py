@@ -32,6 +32,8 @@ class ThresholdRule:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.least) and math.isfinite(self.most) and self.least > 0):
             raise InvalidRequest("bounds on significance per epsilon are positive and finite")
+        if not math.isfinite(self.most / self.least):
+            raise InvalidRequest("bounds on significance per epsilon are too far apart")
         if self.most <= self.least:
             raise InvalidRequest("the upper bound U on significance per epsilon is above the lower bound L")
         if self.comparison_nano < 0:

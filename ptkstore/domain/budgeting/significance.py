@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ptkstore.errors import InvalidRequest
 
+LONGEST = 10_000  # windows
+
 
 @dataclass(frozen=True, slots=True)
 class Recency:
@@ -14,14 +16,14 @@ class Recency:
     Parameters
     ----------
     windows : int
-        Declared with the PTK, at least 1.
+        Declared with the PTK, at least 1 and at most `LONGEST`.
     """
 
     windows: int
 
     def __post_init__(self) -> None:
-        if self.windows < 1:
-            raise InvalidRequest("recency falls over at least one window")
+        if type(self.windows) is not int or not 1 <= self.windows <= LONGEST:
+            raise InvalidRequest(f"recency of a PTK is a whole number of windows between 1 and {LONGEST}")
 
     def of(self, age: int) -> float:
         """Return the significance of a block of an age in windows. Blocks after the newest are as new as it."""

@@ -27,10 +27,11 @@ from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
 from ptkstore.domain.streams.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
 
-CONFIG_KEYS = frozenset({"accept", "epsilons", "evaluate", "pinned", "profile", "serve", "where"})
+CONFIG_KEYS = frozenset({"accept", "epsilons", "evaluate", "pinned", "profile", "recency", "serve", "where"})
 """What a PTK's config may say beside its estimator: the test that its versions have to pass, a range of epsilons, what
-it pays for an estimate of its loss, what of its place is fixed, how it is profiled by samples, how its online answers
-are filled, and the blocks that it is trained on alone. A declaration has each of them as a field of its own."""
+it pays for an estimate of its loss, what of its place is fixed, how it is profiled by samples, after how many windows
+old rows teach it nothing, how its online answers are filled, and the blocks that it is trained on alone. A declaration
+has each of them as a field of its own."""
 
 LOOKED_UP = frozenset({"menu", "facts", "waiting"})
 """What a `PtkSpec` knows from elsewhere, and no text of it has."""

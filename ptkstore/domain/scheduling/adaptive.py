@@ -92,23 +92,10 @@ class Adaptive:
     def wishes(self, one: Waiting) -> tuple[Wish, ...]:
         """Return the looks that a PTK may take next, unless it is aggressive; it takes the first that is covered."""
         if one.last is None:
-            guided = self._from_menu(one) if self.mode is Mode.GUIDED else ()
+            guided = looks_of_menu(one, self.rows_per_window) if self.mode is Mode.GUIDED else ()
             low = one.losses[0]
             return guided or (Wish(one.windows[0], low.epsilon_nano, low.delta_atto),)
         return doubled(one)
-
-    def _from_menu(self, one: Waiting) -> tuple[Wish, ...]:
-        """The pairs of a menu that the PTK may be given, the least loss first."""
-        least, most = one.windows
-        low, high = (loss.epsilon_nano for loss in one.losses)
-        wishes = (
-            Wish(
-                max(least, -(-way.n_rows // self.rows_per_window)), way.loss.epsilon_nano, way.loss.delta_atto
-            )
-            for way in one.menu
-        )
-        fitting = {wish for wish in wishes if wish.n_windows <= most and low <= wish.epsilon_nano <= high}
-        return tuple(sorted(fitting, key=lambda wish: (wish.epsilon_nano, wish)))
 
     def _all_at_once(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | WaitsFor:
         """The look with the most rows times loss that the allowance covers; after a RETRY, at least twice as much."""
@@ -162,6 +149,18 @@ def doubled(one: Waiting) -> tuple[Wish, ...]:
 def _floor(one: Waiting) -> int:
     """The least that an aggressive look takes, in windows times nano-epsilon: twice as much as the last one."""
     return 0 if one.last is None else 2 * one.last.n_windows * one.last.loss.epsilon_nano
+
+
+def looks_of_menu(one: Waiting, rows_per_window: int) -> tuple[Wish, ...]:
+    """Return the pairs of a menu that the PTK may be given, the least loss first."""
+    least, most = one.windows
+    low, high = (loss.epsilon_nano for loss in one.losses)
+    wishes = (
+        Wish(max(least, -(-way.n_rows // rows_per_window)), way.loss.epsilon_nano, way.loss.delta_atto)
+        for way in one.menu
+    )
+    fitting = {wish for wish in wishes if wish.n_windows <= most and low <= wish.epsilon_nano <= high}
+    return tuple(sorted(fitting, key=lambda wish: (wish.epsilon_nano, wish)))
 
 
 def in_turn(waiting: Sequence[Waiting]) -> list[Waiting]:

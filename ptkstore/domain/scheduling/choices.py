@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ptkstore.errors import InvalidRequest
+
+SIGNIFICANCE_MIN, SIGNIFICANCE_MAX = 1e-6, 1e12  # per epsilon
+
 
 class Scheduler(StrEnum):
-    """Who is trained when: `allocate` plans each window alone, `adaptive` lets PTKs wait for windows."""
+    """Who is trained when.
+
+    `allocate` plans each window alone. `adaptive` lets PTKs wait for windows, and divides budgets among them. Under
+    `budgeting` PTKs wait as well, and a window serves those that it teaches enough for what it has left.
+    """
 
     ALLOCATE = "allocate"
     ADAPTIVE = "adaptive"
+    BUDGETING = "budgeting"
+
+    @property
+    def lets_wait(self) -> bool:
+        """Whether PTKs wait for windows."""
+        return self is not Scheduler.ALLOCATE
+
+
+class Significance(StrEnum):
+    """How much a window teaches a PTK: `recency` is declared and public, `loss` is measured on rows."""
+
+    RECENCY = "recency"
+    LOSS = "loss"
 
 
 class Mode(StrEnum):
@@ -22,3 +43,43 @@ class Mode(StrEnum):
     CONSERVE = "conserve"
     AGGRESSIVE = "aggressive"
     GUIDED = "guided"
+
+
+def check_significance(
+    scheduler: Scheduler, significance: Significance, least: float | None, most: float | None
+) -> None:
+    """Raise `InvalidRequest` unless a policy says of significance what its scheduler needs, and nothing else.
+
+    Parameters
+    ----------
+    scheduler, significance
+        Those of the policy.
+    least, most : float, optional
+        L and U: public bounds on significance per epsilon.
+    """
+    if scheduler is not Scheduler.BUDGETING:
+        if (significance, least, most) != (Significance.RECENCY, None, None):
+            raise InvalidRequest(
+                "significance, least_significance and most_significance are for the scheduler 'budgeting'; leave them "
+                "out"
+            )
+        return
+    if significance is Significance.LOSS:
+        raise InvalidRequest(
+            "the significance 'loss' is measured on rows, so that each comparison has to be paid for. This version "
+            "compares public significance alone: take 'recency'"
+        )
+    if least is None or most is None:
+        raise InvalidRequest(
+            "the scheduler 'budgeting' needs public bounds on significance per epsilon: least_significance, which a "
+            "fresh window asks for, and most_significance, which it asks for when its budget is nearly used up"
+        )
+    if not SIGNIFICANCE_MIN <= least <= SIGNIFICANCE_MAX or not most <= SIGNIFICANCE_MAX:
+        raise InvalidRequest(
+            f"bounds on significance per epsilon lie between {SIGNIFICANCE_MIN:g} and {SIGNIFICANCE_MAX:g}"
+        )
+    if most <= least:
+        raise InvalidRequest(
+            f"most_significance (U) must be above least_significance (L), and {most:g} is not above {least:g}: with "
+            "one bound for all there is nothing to choose by"
+        )

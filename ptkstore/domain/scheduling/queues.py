@@ -1,4 +1,4 @@
-"""What people are told of a PTK that waits on an adaptive stream."""
+"""What people are told of a PTK that waits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from enum import StrEnum
 
 
 class Awaited(StrEnum):
-    """What a PTK waits for; a fixed code. `scheduler`: its next look is covered, and the scheduler is yet to run."""
+    """What a PTK waits for; a fixed code. `scheduler`: its next look is covered, and the scheduler is yet to run.
+
+    Under `budgeting`, `significance`: no other window teaches it enough for what that has left. `budget`: none has its
+    loss left.
+    """
 
     VERDICT = "verdict"
     ALLOWANCE = "allowance"
     NEW_WINDOW = "new-window"
     TEST_BLOCK = "test-block"
     SCHEDULER = "scheduler"
+    SIGNIFICANCE = "significance"
+    BUDGET = "budget"
     MORE_THAN_IT_MAY_HAVE = "more-than-it-may-have"
 
 

@@ -13,9 +13,19 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.assurances import Assurance as Assurance
 from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, checked_epsilon
 from ptkstore.domain.accounting.sharing import ONE_BUDGET, Sharing, check_sharing
-from ptkstore.domain.fields import Column, Flag, Moment, OneOf, Share, Span, WholeNumber, declared_fields
+from ptkstore.domain.fields import (
+    Column,
+    Flag,
+    Moment,
+    OneOf,
+    PositiveNumber,
+    Share,
+    Span,
+    WholeNumber,
+    declared_fields,
+)
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.scheduling.choices import Mode, Scheduler
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance, check_significance
 from ptkstore.errors import InvalidRequest
 
 RESERVED_PREFIX = "ptk_"
@@ -222,7 +232,7 @@ class Policy:
     )
     scheduler: Annotated[
         Scheduler,
-        OneOf("Who is trained when: allocate or adaptive.", members=Scheduler, later=True),
+        OneOf("Who is trained when: allocate, adaptive or budgeting.", members=Scheduler, later=True),
     ] = Scheduler.ALLOCATE
     scheduler_mode: Annotated[
         Mode,
@@ -233,6 +243,33 @@ class Policy:
             later=True,
         ),
     ] = Mode.GUIDED
+    significance: Annotated[
+        Significance,
+        OneOf(
+            "What says how much a window teaches a PTK, under budgeting: recency.",
+            members=Significance,
+            reported=None,
+            later=True,
+        ),
+    ] = Significance.RECENCY
+    least_significance: Annotated[
+        float | None,
+        PositiveNumber(
+            "L of budgeting: the significance per epsilon that a fresh window asks for.",
+            optional=True,
+            reported=None,
+            later=True,
+        ),
+    ] = None
+    most_significance: Annotated[
+        float | None,
+        PositiveNumber(
+            "U of budgeting: the significance per epsilon that a window asks for at its end.",
+            optional=True,
+            reported=None,
+            later=True,
+        ),
+    ] = None
     unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
@@ -298,19 +335,21 @@ class Policy:
             )
 
     def _check_scheduler(self) -> None:
-        if self.scheduler is Scheduler.ALLOCATE:
-            if self.scheduler_mode is not Mode.GUIDED:
-                raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
+        if self.scheduler_mode is not Mode.GUIDED and self.scheduler is not Scheduler.ADAPTIVE:
+            raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
+        check_significance(self.scheduler, self.significance, self.least_significance, self.most_significance)
+        if not self.scheduler.lets_wait:
             return
         if self.privacy_unit is PrivacyUnit.USER:
             raise InvalidRequest(
-                "the scheduler 'adaptive' does not go with the privacy unit 'user': a training over several windows "
-                "would read more rows of a user than its noise hides. Take 'user-in-window', or 'allocate'"
+                f"the scheduler {self.scheduler.value!r} does not go with the privacy unit 'user': a training over "
+                "several windows would read more rows of a user than its noise hides. Take 'user-in-window', or "
+                "'allocate'"
             )
         if self.train_partitions != 1:
             raise InvalidRequest(
-                "the scheduler 'adaptive' reads all rows of a window for each PTK: take one train partition, or "
-                "'allocate'"
+                f"the scheduler {self.scheduler.value!r} reads all rows of a window for each PTK: take one train "
+                "partition, or 'allocate'"
             )
 
     def _check_attribute(self) -> None:

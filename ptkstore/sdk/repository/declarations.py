@@ -61,6 +61,9 @@ class PTK:
         by default. docs/guide/validation.md tells more.
     evaluate : mapping, optional
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
+    recency : int, optional
+        On a stream with the scheduler 'budgeting': after how many windows old rows teach the PTK nothing. The newest
+        window has significance 1, which falls evenly to 0 at this age; docs/guide/scheduling.md.
     serve : mapping, optional
         What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
         `request`, `derived`, of a PTK with several tables by table; and `computed`, what is computed at lookup from
@@ -81,6 +84,7 @@ class PTK:
     accept: Mapping[str, Any] | None = None
     serve: Mapping[str, Any] | None = None
     pinned: Mapping[str, int] | None = None
+    recency: int | None = None
 
     @property
     def config(self) -> dict[str, Any]:

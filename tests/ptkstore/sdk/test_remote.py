@@ -858,7 +858,8 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     plain = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 1, tzinfo=UTC))
     same = {f.name for f in fields(Policy) if getattr(stream.policy, f.name) == getattr(plain, f.name)}
     # relation has one value, shards do not go with blocks by attribute, nor adaptive streams with train partitions
-    assert same == {"relation", "user_shards", "scheduler", "scheduler_mode"}
+    of_scheduler = {"scheduler", "scheduler_mode", "significance", "least_significance", "most_significance"}
+    assert same == {"relation", "user_shards", *of_scheduler}
     document = stream_document(stream)
     assert stream_of(document) == stream
     policy = replace(
@@ -866,6 +867,19 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     )
     adaptive = replace(stream, policy=policy)
     assert stream_of(stream_document(adaptive)) == adaptive
+    budgeting = replace(
+        stream,
+        policy=replace(
+            stream.policy,
+            train_partitions=1,
+            scheduler=Scheduler.BUDGETING,
+            least_significance=2.0,
+            most_significance=10.5,
+        ),
+    )
+    assert stream_of(stream_document(budgeting)) == budgeting
+    assert stream_of(StreamIn(**asked_document(budgeting)).model_dump()) == budgeting
+    assert StreamOut(**stream_document(budgeting)).model_dump() == stream_document(budgeting)
     assert StreamOut(**document).model_dump() == document
     assert stream_of(StreamIn(**asked_document(stream)).model_dump()) == stream
     sharded = replace(

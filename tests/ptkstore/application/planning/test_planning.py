@@ -123,7 +123,10 @@ def test_profiled_ptks_share_a_budget_that_none_of_them_could_have_alone(world: 
         ({"epsilons": [0.5, 0.1]}, "the least first"),
         ({"epsilons": [0, 1]}, r"\[1e-6, 10\]"),
         ({"epsilons": [0.1, "1"]}, "must be a number"),
-        ({"epsilon": [0.1, 1]}, "it may have accept, epsilons, evaluate, pinned, profile, serve, where"),
+        (
+            {"epsilon": [0.1, 1]},
+            "it may have accept, epsilons, evaluate, pinned, profile, recency, serve, where",
+        ),
     ],
 )
 def test_a_range_of_epsilons_is_checked_at_registration(

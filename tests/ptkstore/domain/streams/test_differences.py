@@ -70,6 +70,10 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
         {"scheduler": Scheduler.ADAPTIVE, "scheduler_mode": Mode.CONSERVE},
         "scheduler is allocate, not adaptive; scheduler_mode is guided, not conserve",
     ),
+    (
+        {"scheduler": Scheduler.BUDGETING, "least_significance": 2.0, "most_significance": 10.5},
+        "scheduler is allocate, not budgeting; least_significance is none, not 2; most_significance is none, not 10.5",
+    ),
     ({"max_cell_bytes": 100}, "max_cell_bytes is 65536, not 100"),
     (
         {"privacy_unit": PrivacyUnit.USER, "unit_column": "hour", "user_shards": 2},
@@ -84,7 +88,7 @@ def test_a_field_of_the_policy_is_told_with_both_values(changes: dict[str, Any],
 
 
 def test_every_field_is_tried() -> None:
-    only = {"relation"}  # there is one
+    only = {"relation", "significance"}  # there is one that a policy may have
     assert {name for changes, _ in CHANGES for name in changes} == {f.name for f in fields(Policy)} - only
 
 
