@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
 from ptkstore.domain.scheduling.competing import Competing
-from ptkstore.domain.scheduling.orders import by_dominant_share, by_efficiency
+from ptkstore.domain.scheduling.orders import Order, by_dominant_share, by_efficiency
 from ptkstore.domain.scheduling.simulation.replay import Outcome, Setting, replay
 from ptkstore.domain.scheduling.simulation.streaming import stream_through
 from ptkstore.domain.scheduling.simulation.workload import Arrival, Workload
@@ -21,6 +21,12 @@ ROWS = 16_000  # an hour of taxi trips, as in the paper
 SETTING = Setting(HOURS, ROWS, Loss(10**9), (Loss(10**7), Loss(10**9)), HOURS)
 WORKLOAD = Workload(per_window=1.0)
 
+
+def competing(order: Order) -> Competing:
+    """Return the scheduler in which guided looks compete in an order."""
+    return Competing(ROWS, Mode.GUIDED, order, SETTING.whole)
+
+
 Run = Callable[[tuple[Arrival, ...]], Outcome]
 POLICIES: Mapping[str, Run] = {
     "streaming": lambda arrivals: stream_through(arrivals, SETTING),
@@ -29,8 +35,8 @@ POLICIES: Mapping[str, Run] = {
     "aggressive": lambda arrivals: replay(arrivals, Adaptive(ROWS, Mode.AGGRESSIVE), SETTING),
     "conserve": lambda arrivals: replay(arrivals, Adaptive(ROWS), SETTING),
     "guided": lambda arrivals: replay(arrivals, Adaptive(ROWS, Mode.GUIDED), SETTING),
-    "DPF": lambda arrivals: replay(arrivals, Competing(ROWS, Mode.GUIDED, by_dominant_share), SETTING),
-    "DPack": lambda arrivals: replay(arrivals, Competing(ROWS, Mode.GUIDED, by_efficiency), SETTING),
+    "DPF": lambda arrivals: replay(arrivals, competing(by_dominant_share), SETTING),
+    "DPack": lambda arrivals: replay(arrivals, competing(by_efficiency), SETTING),
 }
 
 

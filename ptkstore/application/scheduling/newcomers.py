@@ -8,7 +8,7 @@ from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of, line_of
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.allowances import coordinate_of, room_in_block
+from ptkstore.domain.scheduling.allowances import whole_block
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.room_check import why_never
@@ -27,9 +27,8 @@ def why_it_never_fits(spec: PtkSpec, policy: Policy) -> str | None:
         return f"{spec.ptk_id}: the whole budget of its line is reserved for other PTKs"
     capacity = policy.sharing.lines(policy.capacity)[line]
     one, charged = as_waiting(spec, policy, _ANY_TIME), charges_of({spec.ptk_id: spec}, policy)
-    coordinate = coordinate_of(policy.accountant, capacity, [charged(spec.ptk_id, one.losses[0])])
-    empty = room_in_block(0, 0, coordinate, policy.accountant, capacity)
-    never = why_never(one, empty, policy.retention_windows, partition_rows(policy), charged)
+    whole = whole_block(policy.accountant, capacity, [charged(spec.ptk_id, one.losses[0])])
+    never = why_never(one, whole, policy.retention_windows, partition_rows(policy), charged)
     if never is None and policy.scheduler is Scheduler.BUDGETING:
         return _why_never_significant(one, spec, policy)
     return never

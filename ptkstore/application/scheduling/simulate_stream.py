@@ -19,7 +19,7 @@ from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
-from ptkstore.domain.scheduling.allowances import coordinate_of, room_in_block
+from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
@@ -103,10 +103,10 @@ def as_adaptive(policy: Policy) -> Policy:
     return replace(policy, scheduler=Scheduler.ADAPTIVE, **plain)  # type: ignore[arg-type] # one is a word
 
 
-def strategy_of(scheduler: Simulated, rows_per_window: int) -> Strategy:
-    """Return the scheduler of this name."""
+def strategy_of(scheduler: Simulated, rows_per_window: int, whole: BlockRoom) -> Strategy:
+    """Return the scheduler of this name, for a line whose blocks have as much as `whole` while nothing is charged."""
     if (order := _ORDERS.get(scheduler)) is not None:
-        return Competing(rows_per_window, Mode.GUIDED, order)
+        return Competing(rows_per_window, Mode.GUIDED, order, whole)
     return Adaptive(rows_per_window, Mode(scheduler.value))
 
 
@@ -151,9 +151,8 @@ def _line(
 ) -> _Line:
     charged = _charges(specs, policy)
     least = [charged(name, one.facts.losses[0]) for name, one in {_name(one): one for one in comers}.items()]
-    coordinate = coordinate_of(policy.accountant, capacity, least)
-    empty = room_in_block(0, 0, coordinate, policy.accountant, capacity)
-    blocks = tuple(replace(empty, group=group) for group in range(groups_of(policy)))
+    whole = whole_block(policy.accountant, capacity, least)
+    blocks = tuple(replace(whole, group=group) for group in range(groups_of(policy)))
     ground = Ground(windows, policy.retention_windows, blocks, _below_all(least), charged)
     return _Line(capacity, ground, tuple(comers))
 
@@ -200,7 +199,7 @@ def _fared(lines: Sequence[_Line], schedulers: Sequence[Simulated], rows: int) -
         outcomes = []
         for line in lines:
             ground = replace(line.ground, most_work=MOST_WORK - work, weight=_WEIGHTS.get(scheduler, 1))
-            outcomes.append(play(line.comers, strategy_of(scheduler, rows), ground))
+            outcomes.append(play(line.comers, strategy_of(scheduler, rows, ground.blocks[0]), ground))
             work += outcomes[-1].work
         found.append(fared_under(scheduler, outcomes, _left(lines, outcomes)))
     return tuple(found)

@@ -64,29 +64,13 @@ def coordinate_of(accountant: Accountant, capacity: Loss, charges: Sequence[Char
     return min(loads, key=lambda place: (loads[place], -place))
 
 
-def room_in_block(
-    block: int,
-    window: int,
-    coordinate: int,
-    accountant: Accountant,
-    capacity: Loss,
-    committed: Sequence[Charge] = (),
-) -> BlockRoom:
-    """Return what a line of a block has left at a coordinate, in partition 0 and group 0.
+def whole_block(accountant: Accountant, capacity: Loss, least: Sequence[Charge]) -> BlockRoom:
+    """Return a block of a line that may lose `capacity` and of which nothing is charged; it has number 0.
 
-    Parameters
-    ----------
-    coordinate : int
-        Its place among `accountant.coordinates`.
-    capacity : Loss
-        What the line of the block may lose.
-    committed : sequence of Charge
-        All that is reserved or spent on the line.
+    Its coordinate is that of the least losses of those who wait, `least`.
     """
-    caps = caps_of(accountant, capacity)
-    nano = caps.amounts[coordinate] - sum(charge.amounts[coordinate] for charge in committed)
-    atto = caps.delta_atto - sum(charge.delta_atto for charge in committed)
-    return BlockRoom(block, window, coordinate, max(0, nano), max(0, atto))
+    coordinate, caps = coordinate_of(accountant, capacity, least), caps_of(accountant, capacity)
+    return BlockRoom(0, 0, coordinate, max(0, caps.amounts[coordinate]), max(0, caps.delta_atto))
 
 
 @dataclass(frozen=True, slots=True)

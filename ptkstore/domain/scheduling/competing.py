@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptkstore.domain.accounting.accountants import Caps, Charge
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
-from ptkstore.domain.scheduling.allowances import Allowances, Holding
+from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Holding
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
-from ptkstore.domain.scheduling.orders import Claim, Order, by_arrival
+from ptkstore.domain.scheduling.orders import Amount, Claim, Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +22,14 @@ class Competing:
     ----------
     rows_per_window : int
         The rows that a PTK may expect of one window.
+    whole : BlockRoom
+        A block of the line of which nothing is charged.
     """
 
     rows_per_window: int
-    mode: Mode = Mode.GUIDED
-    order: Order = by_arrival
+    mode: Mode
+    order: Order
+    whole: BlockRoom
 
     @property
     def shares_out(self) -> bool:
@@ -49,7 +51,7 @@ class Competing:
         asked = [one for one in first if isinstance(one, Proposal)]
         taken: dict[int, tuple[int, int]] = {}
         granted: list[Proposal] = []
-        for claim in _sorted(asked, free, self.order):
+        for claim in self._sorted(asked, free):
             holding = free[claim.ptk_id].less(taken)
             look = looks.next_look(names[claim.ptk_id], holding, charge_of)
             if isinstance(look, Proposal):
@@ -59,16 +61,16 @@ class Competing:
                     taken[number] = (nano + due, atto + look.charge.delta_atto)
         return tuple(granted)
 
-
-def _sorted(asked: Sequence[Proposal], free: dict[str, Holding], order: Order) -> tuple[Claim, ...]:
-    """The claims of proposals in an order, measured at the coordinate of each block."""
-    claims: list[Claim] = []
-    capacity: dict[int, Caps] = {}
-    for one in asked:
-        holding = free[one.ptk_id]
-        due = dict(holding.due(one.windows, one.charge))
-        charge = Charge((max(due.values()),), one.charge.delta_atto)
-        claims.append(Claim(one.ptk_id, one.arrived, tuple(due), charge))
-        left = zip(holding.numbers.tolist(), holding.nano.tolist(), holding.atto.tolist(), strict=True)
-        capacity |= {number: Caps((nano,), atto) for number, nano, atto in left if number in due}
-    return order(claims, capacity)
+    def _sorted(self, asked: Sequence[Proposal], free: dict[str, Holding]) -> tuple[Claim, ...]:
+        """The claims of proposals in the order, measured at the coordinate of their blocks."""
+        claims: list[Claim] = []
+        left: dict[int, Amount] = {}
+        for one in asked:
+            holding = free[one.ptk_id]
+            due = dict(holding.due(one.windows, one.charge))
+            claims.append(
+                Claim(one.ptk_id, one.arrived, tuple(due), (max(due.values()), one.charge.delta_atto))
+            )
+            rooms = zip(holding.numbers.tolist(), holding.nano.tolist(), holding.atto.tolist(), strict=True)
+            left |= {number: (nano, atto) for number, nano, atto in rooms if number in due}
+        return self.order(claims, left, (self.whole.left_nano, self.whole.left_atto))

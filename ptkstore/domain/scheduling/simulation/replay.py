@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import coordinate_of, room_in_block
+from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
 from ptkstore.domain.scheduling.model import Proposal, Waiting, Way
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome as Outcome
 from ptkstore.domain.scheduling.simulation.outcomes import Released as Released
@@ -37,9 +37,9 @@ class Setting:
         return _charge(self.accountant, loss)
 
     @property
-    def coordinate(self) -> int:
-        """The coordinate at which allowances are shares of the cap: that of the least losses."""
-        return coordinate_of(self.accountant, self.capacity, [self.charge_of("", self.losses[0])])
+    def whole(self) -> BlockRoom:
+        """A block of which nothing is charged, at the coordinate of the least losses."""
+        return whole_block(self.accountant, self.capacity, [self.charge_of("", self.losses[0])])
 
 
 def replay(
@@ -57,9 +57,8 @@ def replay(
         A training draws noise on each block apart and adds the results up, instead of drawing it once. Without block
         composition it would have to (Sage, section 3.2).
     """
-    empty = room_in_block(0, 0, setting.coordinate, setting.accountant, setting.capacity)
     least = setting.charge_of("", setting.losses[0])
-    ground = Ground(setting.windows, setting.retention, (empty,), least, setting.charge_of)
+    ground = Ground(setting.windows, setting.retention, (setting.whole,), least, setting.charge_of)
     return play([_comer(one, setting, draw_per_block) for one in arrivals], strategy, ground)
 
 

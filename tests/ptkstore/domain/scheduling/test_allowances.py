@@ -15,7 +15,7 @@ from ptkstore.domain.scheduling.allowances import (
     BlockRoom,
     Share,
     coordinate_of,
-    room_in_block,
+    whole_block,
 )
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.errors import InvalidRequest
@@ -260,12 +260,10 @@ def test_the_coordinate_is_that_at_which_the_least_losses_take_least():
     assert coordinate_of(Accountant.BASIC, capacity, [charge]) == 0
 
 
-def test_room_in_a_block_is_its_cap_less_what_is_committed_at_the_coordinate():
+def test_a_whole_block_has_its_caps_at_the_coordinate_of_the_least_losses():
     capacity = Loss.capacity(1, 1e-6)
-    charge = Charge.pure(Accountant.ZCDP, Loss.charge(0.1, 1e-7))
-    caps = caps_of(Accountant.ZCDP, capacity)
-    room = room_in_block(7, 3, 0, Accountant.ZCDP, capacity, [charge, charge])
-    assert (room.number, room.window, room.coordinate) == (7, 3, 0)
-    assert room.left_nano == caps.amounts[0] - 2 * charge.amounts[0]
-    assert room.left_atto == caps.delta_atto - 2 * 10**11
-    assert room_in_block(7, 3, 0, Accountant.ZCDP, capacity, [charge] * 99).left_nano == 0
+    charge = Charge.pure(Accountant.RENYI, Loss.charge(0.01))
+    caps = caps_of(Accountant.RENYI, capacity)
+    whole = whole_block(Accountant.RENYI, capacity, [charge])
+    assert whole.coordinate == coordinate_of(Accountant.RENYI, capacity, [charge])
+    assert (whole.left_nano, whole.left_atto) == (caps.amounts[whole.coordinate], caps.delta_atto)

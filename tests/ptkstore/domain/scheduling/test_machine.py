@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, coordinate_of, room_in_block
+from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, whole_block
 from ptkstore.domain.scheduling.model import Look, Proposal, Waiting, Way
 
 CAPACITY = Loss.capacity(1, 1e-6)
@@ -44,11 +44,12 @@ class AllowanceMachine(RuleBasedStateMachine):
     @rule()
     def a_window_closes(self) -> None:
         least = [self.charge_of(one.ptk_id, one.losses[0]) for one in self.waiting.values()]
-        coordinate = coordinate_of(self.accountant, CAPACITY, least)
+        whole = whole_block(self.accountant, CAPACITY, least)
         for at, (partition, group) in enumerate(PLACES):
             number = 4 * self.windows + at
-            empty = room_in_block(number, self.windows, coordinate, self.accountant, CAPACITY)
-            self.blocks[number] = replace(empty, partition=partition, group=group)
+            self.blocks[number] = replace(
+                whole, number=number, window=self.windows, partition=partition, group=group
+            )
             self.committed[number] = []
         self.room.add_blocks(self.blocks[4 * self.windows + at] for at in range(4))
         self.windows += 1
@@ -193,13 +194,12 @@ class AllowanceMachine(RuleBasedStateMachine):
     def whoever_is_given_shares_has_a_look_that_enough_room_would_cover(self) -> None:
         """And nobody else: with twenty whole windows, a PTK that may have no more is given no look."""
         for one in (*self.waiting.values(), *self.exhausted.values()):
-            coordinate = coordinate_of(self.accountant, CAPACITY, [self.charge_of(one.ptk_id, one.losses[1])])
-            empty = room_in_block(0, 0, coordinate, self.accountant, CAPACITY)
-            whole = Allowances.of(
-                (replace(empty, number=n, window=n) for n in range(20)), (), (), self.charge_of
+            whole = whole_block(self.accountant, CAPACITY, [self.charge_of(one.ptk_id, one.losses[1])])
+            room = Allowances.of(
+                (replace(whole, number=n, window=n) for n in range(20)), (), (), self.charge_of
             )
             alone = replace(one, partition=0, groups=range(1))
-            look = self.strategy.next_look(alone, whole.free(alone), self.charge_of)
+            look = self.strategy.next_look(alone, room.free(alone), self.charge_of)
             if one.under_way:
                 assert look is WaitsFor.VERDICT
             else:

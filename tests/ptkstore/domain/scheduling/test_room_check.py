@@ -6,12 +6,12 @@ import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import room_in_block
+from ptkstore.domain.scheduling.allowances import whole_block
 from ptkstore.domain.scheduling.model import Waiting, Way
 from ptkstore.domain.scheduling.room_check import why_never
 
 ROWS = 100
-EMPTY = room_in_block(0, 0, 0, Accountant.BASIC, Loss(1000, 5))
+WHOLE = whole_block(Accountant.BASIC, Loss(1000, 5), [])
 
 
 def basic(ptk_id: str, loss: Loss) -> Charge:
@@ -34,7 +34,7 @@ def ptk(windows: tuple[int, int], low: int, high: int, *menu: tuple[int, int], d
     ],
 )
 def test_what_enough_windows_would_serve_is_admitted(one: Waiting):
-    assert why_never(one, EMPTY, 30, ROWS, basic) is None
+    assert why_never(one, WHOLE, 30, ROWS, basic) is None
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_what_enough_windows_would_serve_is_admitted(one: Waiting):
     ],
 )
 def test_what_would_wait_forever_is_refused_with_the_reason(one: Waiting, reason: str):
-    told = why_never(one, EMPTY, 30, ROWS, basic)
+    told = why_never(one, WHOLE, 30, ROWS, basic)
     assert told is not None
     assert reason in told

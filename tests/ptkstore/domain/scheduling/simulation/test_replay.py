@@ -9,7 +9,6 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
-from ptkstore.domain.scheduling.allowances import room_in_block
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.orders import by_arrival, by_efficiency
@@ -70,13 +69,12 @@ def test_who_had_nothing_to_ask_asks_again_when_another_one_is_released():
 def test_a_ptk_that_may_have_no_more_leaves_its_shares_to_others():
     # half a window is too little for b. a takes .1, the most it may have, and then .9 is left
     least = SETTING.charge_of("", SETTING.losses[0])
-    empty = room_in_block(0, 0, 0, SETTING.accountant, SETTING.capacity)
     comers = [
         Comer(Waiting(name, at, (1, 1), (Loss(loss), Loss(loss))), 0.5, lambda look: look.ptk_id == "b")
         for at, (name, loss) in enumerate({"a": 10**8, "b": 6 * 10**8}.items())
     ]
     for mode in Mode:
-        outcome = play(comers, Adaptive(ROWS, mode), Ground(8, 8, (empty,), least, SETTING.charge_of))
+        outcome = play(comers, Adaptive(ROWS, mode), Ground(8, 8, (SETTING.whole,), least, SETTING.charge_of))
         assert times(outcome) == {"a": (None, 1), "b": (1.0, 1)}
 
 
@@ -133,8 +131,10 @@ def test_an_order_decides_who_is_released_first():
     # first, two of them share window 3 and two share window 2, so a waits for windows 4 and 5.
     wide = arrival("a", 2.5, Need(400.0), (0.7, 400))
     narrow = [arrival(name, 3.5, Need(100.0), (0.5, 100)) for name in "bcde"]
-    first = replay([wide, *narrow], Competing(ROWS, order=by_arrival), SETTING)
-    packed = replay([wide, *narrow], Competing(ROWS, order=by_efficiency), SETTING)
+    first, packed = (
+        replay([wide, *narrow], Competing(ROWS, Mode.GUIDED, order, SETTING.whole), SETTING)
+        for order in (by_arrival, by_efficiency)
+    )
     assert times(first)["a"] == (4.0, 1)
     assert times(packed) == {"a": (6.0, 1), **dict.fromkeys("bcde", (4.0, 1))}
 
@@ -146,8 +146,9 @@ def test_under_renyi_a_block_is_counted_at_one_order():
     outcome = replay([arrival("a", 0.0, Need(50.0))], Adaptive(ROWS), setting)
     caps = caps_of(Accountant.RENYI, capacity).amounts
     charge = setting.charge_of("a", least).amounts
-    assert outcome.left[0] == caps[setting.coordinate] - charge[setting.coordinate]
-    assert Accountant.RENYI.coordinates[setting.coordinate] == "32"
+    place = setting.whole.coordinate
+    assert outcome.left[0] == caps[place] - charge[place]
+    assert Accountant.RENYI.coordinates[place] == "32"
 
 
 @pytest.mark.parametrize("mode", Mode)
