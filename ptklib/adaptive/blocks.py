@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ptklib.adaptive.grants import Grant
-from ptklib.arrays import Bools, Floats, Ints
+from ptklib.arrays import Bools, Ints
 from ptklib.bounding import unit_codes
 from ptklib.exceptions import SchemaError
 from ptklib.mechanisms.coins import tossed
@@ -88,13 +88,3 @@ class Divider:
 def joined(tables: list[Any]) -> Any:
     """Return the rows of some blocks as one Arrow table."""
     return pa.concat_tables(tables, promote_options="permissive")
-
-
-def per_unit(losses: Floats, kept: Bools, units: Ints | None) -> Floats:
-    """Return one loss of each privacy unit: the mean over its rows that count."""
-    if units is None:
-        return losses[kept]
-    mine = kept & (units >= 0)
-    _, where = np.unique(units[mine], return_inverse=True)
-    sums, sizes = np.bincount(where, losses[mine]), np.bincount(where)
-    return np.asarray(sums / np.maximum(sizes, 1))

@@ -4,17 +4,21 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
-from ptklib.adaptive.blocks import Block, Divider, joined, per_unit
+from ptklib.adaptive.blocks import Block, Divider, joined
 from ptklib.adaptive.grants import Grant
 from ptklib.base import DPEstimator
 from ptklib.bounding import unit_codes
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import check_delta, check_epsilon
+from ptklib.profiling.evaluation import examples_of, row_by_row
 from ptklib.profiling.risks import risk_of
+from ptklib.profiling.samples import Examples
 from ptklib.scalars import finite_number, whole_number
 from ptklib.state import ReleasedState
 from ptklib.validation import Decision, LossSums, LossValidator, Verdict
@@ -188,9 +192,10 @@ class AdaptiveTraining:
         return estimator.fit(rows)
 
     def _validated(self, state: ReleasedState, blocks: list[Block], grant: Grant) -> Verdict:
-        rows = joined([block.test for block in blocks])
-        units = None if self._estimator.unit is None else unit_codes(rows.column(self._estimator.unit))
-        losses = per_unit(self._risk.losses(state, rows), self._risk.examples(rows), units)
+        rows, unit = joined([block.test for block in blocks]), self._estimator.unit
+        units = np.arange(len(rows)) if unit is None else unit_codes(rows.column(unit))
+        counted = Examples.of(units, examples_of(self._risk, rows))
+        losses = counted.per_unit(row_by_row(partial(self._risk.losses, state), rows, 1.0))
         sums = LossSums(grant.rest().epsilon).run(losses)
         return self._validator.verdict(sums, len(self.attempts) + 1)
 

@@ -13,7 +13,7 @@ from ptklib.adaptive import AdaptiveTraining, Attempt, Grant, GrantExceededError
 from ptklib.adaptive.blocks import Divider
 from ptklib.adaptive.loop import Pipeline
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, SchemaError
-from ptklib.validation import Decision, look_failure
+from ptklib.validation import Decision, LossSums, look_failure
 
 KEY = bytes(32)
 
@@ -169,15 +169,21 @@ def test_no_block_pays_more_than_it_has(monkeypatch: pytest.MonkeyPatch) -> None
         return taken
 
     monkeypatch.setattr(Grant, "part", noted)
-    kept: list[Any] = []
+    blocks: list[Any] = []
     loop = training(0.0001, most_blocks=4)
+    divide = loop._divider.divide
+
+    def kept(rows: Any, budget: Grant) -> Any:
+        blocks.append(divide(rows, budget))
+        return blocks[-1]
+
+    monkeypatch.setattr(loop._divider, "divide", kept)
     for seed in range(6):
-        loop._blocks and kept.extend(loop._blocks)
         loop.add_block(trips(400, seed))
-    kept += loop._blocks
     assert len(loop.attempts) > 4
-    paid = [sum(epsilon for grant, epsilon in spent if grant is block.budget) for block in kept]
-    assert 0 < max(paid) <= 1.0
+    paid = [sum(epsilon for grant, epsilon in spent if grant is block.budget) for block in blocks]
+    assert max(paid) <= 1.0
+    assert sum(paid) == pytest.approx(sum(one.epsilon * one.n_blocks for one in loop.attempts))
 
 
 def test_no_row_that_is_tested_was_ever_trained_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +212,8 @@ def test_later_looks_have_less_chance_to_be_wrong() -> None:
     loop = training(0.0001)
     loop.add_block(trips())
     assert [a.verdict.look for a in loop.attempts] == [1, 2, 3]
-    assert look_failure(0.95, 3) == pytest.approx(0.05 / 12)
+    assert [a.verdict.failure for a in loop.attempts] == [look_failure(0.95, look) for look in (1, 2, 3)]
+    assert loop.attempts[2].verdict.failure == pytest.approx(0.05 / 12)
 
 
 def thrice(rows: Any, grant: Grant) -> Any:
@@ -227,6 +234,35 @@ def test_a_pipeline_gets_no_more_than_its_grant(pipeline: Pipeline) -> None:
         loop.add_block(trips())
     assert loop.attempts == []
     assert loop._blocks[0].budget.epsilon == 0.875  # it may have read rows
+
+
+@pytest.mark.filterwarnings("ignore::ptklib.exceptions.UnmatchedWarning")
+@pytest.mark.parametrize("unit", [None, "rider"])
+def test_a_row_whose_loss_fails_counts_as_the_largest_loss_and_changes_no_other(
+    monkeypatch: pytest.MonkeyPatch, unit: str | None
+) -> None:
+    loop = training(0.0001, estimator=speeds(unit=unit), most_blocks=1, first_epsilon=1.0)
+    losses, counted = loop._risk.losses, []
+
+    def failing(state: Any, rows: Any) -> Any:
+        if any(minutes == 59.5 for minutes in rows.column("minutes").to_pylist()):
+            raise ValueError("a row")
+        return losses(state, rows)
+
+    def noted(self: LossSums, given: Any) -> Any:
+        counted.append(given)
+        return run(self, given)
+
+    run = LossSums.run
+    monkeypatch.setattr(LossSums, "run", noted)
+    monkeypatch.setattr(loop._risk, "losses", failing)
+    data = trips(600)
+    data.loc[::20, "minutes"] = 59.5
+    loop.add_block(data)
+    assert len(loop.attempts) == 1
+    large = np.mean(counted[0] > 0.2)  # a rider's is the mean of four rows
+    assert large == pytest.approx(0.05 if unit is None else 0.2, abs=0.04 if unit is None else 0.15)
+    assert np.median(counted[0]) < 0.1
 
 
 def test_users_are_divided_and_bounded_block_by_block() -> None:
