@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
 from ptkstore.domain.accounting.losses import checked_epsilon
 from ptkstore.errors import InvalidRequest
 
@@ -24,6 +25,8 @@ class Evaluation:
     """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
 
     `window_index` is the newest window whose test set was opened, `windows` are all of them where these are several.
+    `assured` is that of the version: where it is a team's word, so are the losses that were summed. Who reads the
+    version fills it in.
     """
 
     ptk_id: str
@@ -34,6 +37,7 @@ class Evaluation:
     mass: RiskMass
     at: datetime
     windows: tuple[int, ...] = ()
+    assured: Assured = UNKNOWN
 
 
 def estimate_epsilon(config: Mapping[str, Any]) -> float | None:

@@ -178,7 +178,7 @@ class PaidOut(Wire):
 
 
 class ProfileOut(Wire):
-    """How a PTK is planned with; all but method, menu, facts_of and advice are of profiles by samples."""
+    """How a PTK is planned with; all but method, menu, facts_of, advice and assurance are of profiles by samples."""
 
     method: Literal["samples", "formula", "declared"]
     menu: Annotated[
@@ -197,6 +197,12 @@ class ProfileOut(Wire):
     evaluation: str | None
     drift_epsilon: float | None
     advice: str | None
+    assurance: Annotated[str | None, Field(description="of the PTK: `library`, `composed` or `asserted`")] = (
+        None
+    )
+    asserted_by: Annotated[
+        str | None, Field(description="the team on whose word its losses rest, null for `library`")
+    ] = None
     points: list[PointOut]
     paid: list[PaidOut]
 
@@ -264,6 +270,12 @@ class EvaluationOut(Wire):
     epsilon: float
     lost: int
     kept: int
+    assurance: Annotated[
+        str | None, Field(description="of the version: `library`, `composed` or `asserted`")
+    ] = None
+    asserted_by: Annotated[
+        str | None, Field(description="the team on whose word its losses rest, null for `library`")
+    ] = None
     at: Instant
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
-from ptkstore.domain.accounting.assurances import Assurance
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, assured_in
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
@@ -118,7 +119,12 @@ class Reading(Adapters):
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         with self.read() as uow:
-            return uow.evaluations.of(ptk_id)
+            found = uow.evaluations.of(ptk_id)
+            if not found:
+                return ()
+            versions = uow.versions.of(ptk_id, after=found[0].number - 1, until=found[-1].number)
+        assured = {one.number: assured_in(one.content, ptk_id) for one in versions}
+        return tuple(replace(one, assured=assured.get(one.number, UNKNOWN)) for one in found)
 
     def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
         with self.read() as uow:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.profile_plans import MOST_ROWS, profiler_of, profiling_obstacle
 from ptkstore.application.planning.window_plans import as_released, ways_of
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured
 from ptkstore.domain.ptks.profiles import (
     Paid,
     Point,
@@ -29,7 +30,8 @@ class ProfileView:
     epsilon and rows of a window that later windows choose from; where it is empty they take the declared loss on all
     rows. `facts_of` is the version whose facts the formula has, 0 for none. The rest is of profiles by samples: of the
     one in use, or of the one on its way where none is in use. `age` is the number of windows that have closed since the
-    first of its own, `paid` what it and its renewals have cost.
+    first of its own, `paid` what it and its renewals have cost. `assured` is that of the PTK: where it is a team's
+    word, so are the losses that a profile by samples rests on.
     """
 
     method: str
@@ -49,6 +51,7 @@ class ProfileView:
     points: tuple[Point, ...] = ()
     paid: tuple[Paid, ...] = ()
     advice: str | None = None
+    assured: Assured = UNKNOWN
 
 
 def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
@@ -63,7 +66,12 @@ def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
         spec = as_released(spec, policy)
         menu = tuple((loss.epsilon, n) for loss, n in ways_of(spec, policy))
         facts_of = 0 if spec.facts is None else spec.facts.version
-        return ProfileView("formula" if by_formula(spec) else "declared", menu, facts_of)
+        return ProfileView(
+            "formula" if by_formula(spec) else "declared",
+            menu,
+            facts_of,
+            assured=assured(spec.assurance, spec.ptk_id),
+        )
     return _sampled(spec, spec.profile, policy, records, closed)
 
 
@@ -80,6 +88,7 @@ def _sampled(
         evaluation=ask.evaluation,
         drift_epsilon=ask.drift,
         advice=_advice(spec, ask, policy, record),
+        assured=assured(spec.assurance, spec.ptk_id),
     )
     if record is None:
         return view

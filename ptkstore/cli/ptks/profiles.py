@@ -17,6 +17,7 @@ def profile_json(view: ProfileView) -> dict[str, Any]:
     document: dict[str, Any] = {
         "method": view.method,
         "menu": [{"epsilon": epsilon, "rows": rows} for epsilon, rows in view.menu],
+        **view.assured.document(),
     }
     if view.method != "samples":
         return {**document, "facts_of_version": view.facts_of} if view.method == "formula" else document

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.evaluations import Evaluation, RiskMass
 
 
@@ -26,6 +27,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         "standard_error": estimate.standard_error,
         "units": estimate.n_units,
         "epsilon": evaluation.epsilon,
+        **evaluation.assured.document(),
         "at": evaluation.at.isoformat(),
     }
 
@@ -40,12 +42,13 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "epsilon": evaluation.epsilon,
         "lost": evaluation.mass.lost,
         "kept": evaluation.mass.kept,
+        **evaluation.assured.document(),
         "at": evaluation.at.isoformat(),
     }
 
 
 def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
-    """Read the estimate that `evaluation_document` wrote; an earlier service knows those on one window alone."""
+    """Read the estimate that `evaluation_document` wrote; an earlier service knows less of it."""
     several = document.get("windows", ())
     return Evaluation(
         ptk_id=document["ptk_id"],
@@ -56,4 +59,5 @@ def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
         mass=RiskMass(document["lost"], document["kept"]),
         at=datetime.fromisoformat(document["at"]),
         windows=tuple(several) if len(several) > 1 else (),
+        assured=assured_of(document),
     )

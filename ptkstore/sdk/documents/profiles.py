@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.ledger.reports import loss_json
 from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
 from ptkstore.domain.streams.blocks import BlockRange
@@ -36,6 +37,7 @@ def profile_document(view: ProfileView) -> dict[str, Any]:
         "method": view.method,
         "menu": [list(pair) for pair in view.menu],
         **{name: getattr(view, name) for name in _PLAIN},
+        **view.assured.document(),
         "points": [{"epsilon": one.epsilon, "verdict": one.verdict.value, "n": one.n} for one in view.points],
         "paid": [
             {
@@ -58,6 +60,7 @@ def profile_of(document: Mapping[str, Any]) -> ProfileView:
         method=document["method"],
         menu=tuple((float(epsilon), int(rows)) for epsilon, rows in document["menu"]),
         **{name: document[name] for name in _PLAIN},
+        assured=assured_of(document),
         points=tuple(Point(one["epsilon"], Verdict(one["verdict"]), one["n"]) for one in document["points"]),
         paid=tuple(
             Paid(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -11,9 +12,12 @@ import httpx
 import pytest
 
 from ptkstore.cli.reports.pages import report_page
-from ptkstore.domain.accounting.assurances import SHARES, Assurance, Assured
+from ptkstore.domain.accounting.assurances import SHARES, UNKNOWN, Assurance, Assured
+from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.sdk import Store, connect
+from ptkstore.sdk.documents.evaluations import evaluation_of
 from tests.support.api_server import Api
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, ORIGIN, trips
@@ -42,6 +46,11 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         world.work()
         world.work("flip")
         world.service.deregister_ptk("taxi.gone")
+        with world.service.begin() as uow:
+            for ptk_id in (OWN, LIBRARY):
+                mass, run = RiskMass(1, 9), job_id(JobKind.EVALUATE, ptk_id, 1)
+                uow.evaluations.add(Evaluation(ptk_id, 1, run, 0, 0.1, mass, world.clock.now()))
+            uow.commit()
         yield api
 
 
@@ -71,6 +80,25 @@ def test_ptks_and_versions_say_it(client: httpx.Client) -> None:
         (version,) = client.get(f"/v1/ptks/{ptk_id}/versions").json()["items"]
         assert told(version) == expected
         assert version["guarantee"]["assurance"] == expected["assurance"]
+
+
+def test_estimates_and_profiles_say_on_whose_word_their_losses_are(
+    client: httpx.Client, store: Store
+) -> None:
+    for ptk_id, expected in ((OWN, WORD), (LIBRARY, PROVEN)):
+        (estimate,) = client.get(f"/v1/ptks/{ptk_id}/evaluations").json()["items"]
+        profile = client.get(f"/v1/ptks/{ptk_id}/profile").json()
+        assert told(estimate) == told(profile) == expected
+        assert told(store.evaluations(ptk_id)[0]) == expected
+        assert store.service.profile(ptk_id).assured.document() == expected
+
+
+def test_an_estimate_of_before_is_of_unknown_assurance(api: Api, client: httpx.Client) -> None:
+    (estimate,) = client.get(f"/v1/ptks/{OWN}/evaluations").json()["items"]
+    assert evaluation_of(estimate) == replace(api.world.service.evaluations(OWN)[0], job_id="")
+    for name in WORD:
+        del estimate[name]
+    assert evaluation_of(estimate).assured == UNKNOWN
 
 
 def test_lookups_say_it_of_each_view(client: httpx.Client, store: Store) -> None:

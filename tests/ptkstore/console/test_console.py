@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from itertools import pairwise
@@ -422,7 +423,12 @@ def test_a_ptk_shows_its_verdicts_and_whether_it_waits(tmp_path: Path) -> None:
             cells = (
                 f"{one.window_index}1{verdict['decision']}loss{verdict['estimate']:.3f}{verdict['bound']:.3f}"
             )
-            assert f"{cells}{verdict['target']}0.95{version}" in page
+            assert f"{cells}{verdict['target']}0.95library{version}" in page
+        word = {**accepted.verdict, "assurance": "asserted", "asserted_by": "taxi"}
+        with world.service.begin() as uow:
+            uow.validations.add(replace(accepted, job_id="validate/own", verdict=word, number=0))
+            uow.commit()
+        assert "0.95asserted by taxi" in seen(client.get("/console/ptks/taxi.speed")).text
         producer = seen(signed_in(api, Role.PRODUCER).get("/console/ptks/taxi.speed")).text
         assert "Verdicts" not in producer
         world.service.update_ptk("taxi.speed", config={})

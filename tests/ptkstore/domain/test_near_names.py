@@ -33,7 +33,8 @@ def test_a_name_without_its_team_comes_before_those_that_look_like_it() -> None:
 
 
 def test_three_names_are_told_at_most() -> None:
-    assert near("speed1", [f"speed{n}" for n in range(2, 9)]).count(" or ") == 2
+    for names in ([f"speed{n}" for n in range(2, 9)], [f"team{n}.speed1" for n in range(9)]):
+        assert near("speed1", names).count(" or ") == 2
 
 
 @given(WORDS, st.lists(WORDS, max_size=30))
@@ -49,7 +50,7 @@ def test_the_very_name_is_always_near(name: str, others: list[str]) -> None:
 
 
 def test_long_names_and_names_far_down_a_long_list_cost_nothing() -> None:
-    assert near("a" * 101, ["a" * 101]) == ""
+    assert near("a" * 101, ["a" * 100]) == ""
     assert near("b" * 100, ["b" * 101]) == ""
     assert near("b" * 100, ["b" * 99]) != ""
     assert near("speed", [*("x" for _ in range(1_999)), "speed"]) != ""

@@ -273,6 +273,7 @@ def test_nothing_of_a_profile_is_lost_on_the_way() -> None:
         points=(Point(0.5, Verdict.FOUND, 50), Point(1.0, Verdict.NEEDS_MORE, 70)),
         paid=(Paid("profile", 3, BlockRange(9, 10), Loss.charge(0.1)),),
         advice="take a larger target",
+        assured=Assured(Assurance.ASSERTED, "taxi"),
     )
     assert profile_of(json.loads(json.dumps(profile_document(view)))) == view
     assert ProfileOut(**profile_document(view)).model_dump(mode="json") == profile_document(view)

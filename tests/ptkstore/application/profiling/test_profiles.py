@@ -16,6 +16,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.planning import profile_plans
 from ptkstore.application.profiling.read_profile import ProfileView
+from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
@@ -395,7 +396,9 @@ def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alo
     register(world, "hours", estimator=hours())
     assert view(world, "taxi.hours").method == "samples"
     world.register("declared", 0.1)
-    assert view(world, "taxi.declared") == ProfileView("declared", ((0.1, 1_920),))
+    assert view(world, "taxi.declared") == ProfileView(
+        "declared", ((0.1, 1_920),), assured=Assured(Assurance.LIBRARY)
+    )
 
 
 def test_the_settings_of_a_profile_are_checked_at_registration(world: World) -> None:

@@ -14,7 +14,10 @@ from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"
-FIELDS = {"version", "window", "windows", "loss", "standard_error", "units", "epsilon", "at"}
+FIELDS = {
+    *("version", "window", "windows", "loss", "standard_error", "units", "epsilon", "at"),
+    *("assurance", "asserted_by"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,7 @@ def test_the_store_shows_an_estimate_beside_its_version(seen: tuple[Line, list[d
     assert (one["version"], one["window"], one["epsilon"]) == (1, 0, 8.0)
     assert 0 <= one["loss"] <= 1  # of about 40 units: noise of 40 and more has a probability below e**-160
     assert 0 < one["standard_error"] < 1
+    assert (one["assurance"], one["asserted_by"]) == ("library", None)
     assert first.evaluation == one
     assert second.evaluation is None
 
