@@ -19,6 +19,7 @@ from _common.budget_pools import Pool
 from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms import laplace
 from ptkstore.domain.accounting.losses import NANO
+from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.budgeting.simulation.replay import Grant
 
 STEP = 2**20
@@ -63,8 +64,8 @@ class Blocks:
 
     def recency(self) -> Floats:
         """Return the declared recency of blocks in time, from 1 for the newest down to 1 / n."""
-        ages = len(self.rows) - 1 - np.arange(len(self.rows))
-        return np.asarray(1 - ages / len(self.rows))
+        declared = Recency(len(self.rows))
+        return np.array([declared.of(age) for age in reversed(range(len(self.rows)))])
 
 
 @dataclass

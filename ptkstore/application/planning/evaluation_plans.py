@@ -70,8 +70,8 @@ def price_of_estimate(estimator: Mapping[str, Any], epsilon: float, policy: Poli
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     """Raise `PtkRejected` unless one test block has room for all estimates; the last of `specs` is the new one.
 
-    A block of a test part is charged by evaluations alone. They run after the trainings, so what does not fit is
-    refused here and not when the versions are out.
+    A block of a test part is charged by evaluations and validations alone. They run after the trainings, so what does
+    not fit is refused here and not when the versions are out.
     """
     *_, new = specs
     if estimate_epsilon(new.config) is None:

@@ -180,8 +180,8 @@ class _Test:
         if "accept" not in self.spec.config or not self.facts.menu:
             return True
         return any(
-            way.loss.epsilon_nano <= look.loss.epsilon_nano and way.n_rows <= look.n_rows
-            for way in self.facts.menu
+            entry.loss.epsilon_nano <= look.loss.epsilon_nano and entry.n_rows <= look.n_rows
+            for entry in self.facts.menu
         )
 
 

@@ -15,7 +15,7 @@ from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import scheduler_of
 from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
-from ptkstore.domain.scheduling.model import ChargeOf, Waiting, Way
+from ptkstore.domain.scheduling.model import ChargeOf, MenuEntry, Waiting
 from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -117,12 +117,13 @@ def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | No
     Raises
     ------
     InvalidRequest, PtklibError
-        Its menu or its charge cannot be computed.
+        Its menu or its charges cannot be computed.
     """
     losses = losses_of(spec)
     charged = charges_of({spec.ptk_id: spec}, policy)
-    charged(spec.ptk_id, losses[0])
-    menu = (Way(loss, charged(spec.ptk_id, loss), n_rows) for loss, n_rows in _menu(spec, policy))
+    for loss in losses:
+        charged(spec.ptk_id, loss)
+    menu = (MenuEntry(loss, n_rows) for loss, n_rows in _menu(spec, policy))
     return Waiting(
         spec.ptk_id,
         (since - _EPOCH) // timedelta(microseconds=1),

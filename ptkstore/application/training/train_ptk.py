@@ -72,7 +72,7 @@ def train_ptk(
     code: CodeSource,
     rows_per_partial: int,
 ) -> None:
-    """Train one PTK on one window; at most one output of its reservation is ever elected.
+    """Train one PTK on its windows; at most one output of its reservation is ever elected.
 
     A large run of an estimator whose statistics condense rows is split after its spend: other jobs collect partial
     statistics of ranges of the keyed hash, and when all have ended this one is claimed again, merges them and draws

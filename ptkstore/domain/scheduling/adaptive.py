@@ -156,8 +156,8 @@ def looks_of_menu(one: Waiting, rows_per_window: int) -> tuple[Wish, ...]:
     least, most = one.windows
     low, high = (loss.epsilon_nano for loss in one.losses)
     wishes = (
-        Wish(max(least, -(-way.n_rows // rows_per_window)), way.loss.epsilon_nano, way.loss.delta_atto)
-        for way in one.menu
+        Wish(max(least, -(-entry.n_rows // rows_per_window)), entry.loss.epsilon_nano, entry.loss.delta_atto)
+        for entry in one.menu
     )
     fitting = {wish for wish in wishes if wish.n_windows <= most and low <= wish.epsilon_nano <= high}
     return tuple(sorted(fitting, key=lambda wish: (wish.epsilon_nano, wish)))

@@ -14,11 +14,10 @@ ChargeOf = Callable[[str, Loss], Charge]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One pair of a PTK's menu: with this loss, which costs this charge, it expects to need so many rows."""
+class MenuEntry:
+    """One pair of a PTK's menu: with this loss it expects to need so many rows."""
 
     loss: Loss
-    charge: Charge
     n_rows: int
 
 
@@ -50,7 +49,7 @@ class Waiting:
     arrived: int
     windows: tuple[int, int]
     losses: tuple[Loss, Loss]
-    menu: tuple[Way, ...] = ()
+    menu: tuple[MenuEntry, ...] = ()
     last: Look | None = None
     partition: int = 0
     groups: range = range(1)

@@ -36,10 +36,10 @@ def why_never(
     if not one.menu:
         return None
     low, high = (loss.epsilon_nano for loss in one.losses)
-    ways = [way for way in one.menu if low <= way.loss.epsilon_nano <= high and payable(way.loss)]
-    if not ways:
+    entries = [entry for entry in one.menu if low <= entry.loss.epsilon_nano <= high and payable(entry.loss)]
+    if not entries:
         return f"{one.ptk_id} reaches its target with no loss that it may be given and an empty block can pay"
-    needed = min(way.n_rows for way in ways)
+    needed = min(entry.n_rows for entry in entries)
     if needed > most * rows_per_window:
         return (
             f"the target of {one.ptk_id} needs {needed} rows at the largest loss, "

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
-from ptkstore.domain.scheduling.model import Proposal, Waiting, Way
+from ptkstore.domain.scheduling.model import MenuEntry, Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome as Outcome
 from ptkstore.domain.scheduling.simulation.outcomes import Released as Released
 from ptkstore.domain.scheduling.simulation.rounds import Comer, Ground, play
@@ -67,15 +67,11 @@ def _comer(arrival: Arrival, setting: Setting, draw_per_block: bool) -> Comer:
         draws = len(look.windows) if draw_per_block else 1
         return arrival.need.rows(look.loss.epsilon, draws) <= look.n_rows
 
-    ways = tuple(_way(epsilon, rows, setting) for epsilon, rows in arrival.menu)
+    delta = setting.losses[0].delta_atto
+    menu = tuple(MenuEntry(Loss(round(epsilon * 1e9), delta), rows) for epsilon, rows in arrival.menu)
     arrived, windows = int(arrival.time * 1e6), (1, setting.retention)
-    facts = Waiting(arrival.ptk_id, arrived, windows, setting.losses, ways)
+    facts = Waiting(arrival.ptk_id, arrived, windows, setting.losses, menu)
     return Comer(facts, arrival.time, accepts)
-
-
-def _way(epsilon: float, rows: int, setting: Setting) -> Way:
-    loss = Loss(round(epsilon * 1e9), setting.losses[0].delta_atto)
-    return Way(loss, setting.charge_of("", loss), rows)
 
 
 @lru_cache(maxsize=65536)

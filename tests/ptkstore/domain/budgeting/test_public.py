@@ -10,7 +10,7 @@ from ptkstore.domain.budgeting.blocks import Query
 from ptkstore.domain.budgeting.online import Declined, Taken
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.scheduling.model import Look, Proposal, Waiting, Way
+from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
 
 CAPS = Caps((1_000, 2_000), 50)
@@ -82,7 +82,7 @@ def test_what_is_not_significant_is_told_from_what_cannot_be_paid() -> None:
 
 
 def test_a_menu_says_how_many_windows_and_which_loss() -> None:
-    ways = tuple(Way(one, charge_of("", one), n) for one, n in ((LOSS, 4_000), (TWICE, 1_500)))
+    ways = tuple(MenuEntry(one, n) for one, n in ((LOSS, 4_000), (TWICE, 1_500)))
     assert asked(Waiting("team.ptk", 0, (1, 3), (LOSS, TWICE), ways), left(**FRESH)) == ((1, 2), TWICE)
 
 

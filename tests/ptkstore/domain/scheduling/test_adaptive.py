@@ -11,7 +11,7 @@ from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor, Wish, doubled
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom
-from ptkstore.domain.scheduling.model import Look, Proposal, Waiting, Way
+from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
 from ptkstore.errors import InvalidRequest
 
 ROWS = 1000
@@ -30,7 +30,7 @@ def ptk(
     menu: tuple[tuple[int, int], ...] = (),
     last: Look | None = None,
 ) -> Waiting:
-    ways = tuple(Way(Loss(epsilon), Charge((epsilon,)), rows) for epsilon, rows in menu)
+    ways = tuple(MenuEntry(Loss(epsilon), rows) for epsilon, rows in menu)
     return Waiting(name, arrived, (1, most), (Loss(losses[0]), Loss(losses[1])), ways, last)
 
 

@@ -12,7 +12,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Mode
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom
 from ptkstore.domain.scheduling.competing import Competing
-from ptkstore.domain.scheduling.model import Waiting, Way
+from ptkstore.domain.scheduling.model import MenuEntry, Waiting
 from ptkstore.domain.scheduling.orders import Order, by_arrival, by_dominant_share, by_efficiency
 
 ROWS = 100
@@ -23,7 +23,7 @@ def basic(ptk_id: str, loss: Loss) -> Charge:
 
 
 def ptk(name: str, arrived: int, nano: int, windows: int) -> Waiting:
-    ways = (Way(Loss(nano), Charge((nano,)), windows * ROWS),)
+    ways = (MenuEntry(Loss(nano), windows * ROWS),)
     return Waiting(name, arrived, (1, 99), (Loss(1), Loss(1000)), ways)
 
 

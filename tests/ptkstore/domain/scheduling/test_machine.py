@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor
 from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, whole_block
-from ptkstore.domain.scheduling.model import Look, Proposal, Waiting, Way
+from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
 
 CAPACITY = Loss.capacity(1, 1e-6)
 ROWS = 100
@@ -66,7 +66,7 @@ class AllowanceMachine(RuleBasedStateMachine):
         low, high = sorted(losses, key=lambda loss: loss.epsilon_nano)
         if once:  # one look, and it may have no more
             high, windows = low, (1, 0)
-        ways = tuple(Way(loss, self.charge_of("", loss), rows) for loss, rows in menu)
+        ways = tuple(MenuEntry(loss, rows) for loss, rows in menu)
         one = Waiting(
             f"p{self.names}", self.names, (windows[0], sum(windows)), (low, high), ways, None, *place
         )

@@ -7,7 +7,7 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.allowances import whole_block
-from ptkstore.domain.scheduling.model import Waiting, Way
+from ptkstore.domain.scheduling.model import MenuEntry, Waiting
 from ptkstore.domain.scheduling.room_check import why_never
 
 ROWS = 100
@@ -19,7 +19,7 @@ def basic(ptk_id: str, loss: Loss) -> Charge:
 
 
 def ptk(windows: tuple[int, int], low: int, high: int, *menu: tuple[int, int], delta: int = 0) -> Waiting:
-    ways = tuple(Way(Loss(nano, delta), Charge((nano,), delta), rows) for nano, rows in menu)
+    ways = tuple(MenuEntry(Loss(nano, delta), rows) for nano, rows in menu)
     return Waiting("t.a", 0, windows, (Loss(low, delta), Loss(high, delta)), ways)
 
 
