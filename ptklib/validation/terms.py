@@ -1,4 +1,4 @@
-"""What a PTK asks of a validation: `accept={"metric": ..., "confidence": ..., "epsilon": ...}`."""
+"""What a PTK asks of a validation: `accept={"metric": ..., "epsilon": ...}`, and what else it may say there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,15 @@ from ptklib.privacy import check_epsilon
 from ptklib.profiling.risks import WrongAnswers, risk_of
 from ptklib.validation.looks import DEFAULT_CONFIDENCE, check_confidence
 from ptklib.validation.loss import AccuracyValidator, LossValidator
+from ptklib.validation.minimum import MinimumSums, MinimumValidator
 from ptklib.validation.verdicts import Metric
 
-_FIELDS = ("metric", "confidence", "epsilon")
+_FIELDS = ("metric", "confidence", "epsilon", "reject_epsilon")
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptTerms:
-    """Metric, confidence and epsilon of a validation.
+    """Metric, confidence and epsilons of a validation.
 
     Parameters
     ----------
@@ -24,12 +25,15 @@ class AcceptTerms:
     confidence : float
         In (0, 1), of all looks together.
     epsilon : float
-        What one look costs.
+        What the sums of a model's losses cost in one look.
+    reject_epsilon : float, optional
+        What the sums of the least losses of its class cost beside them; None if nothing is ever rejected.
     """
 
     metric: Metric
     confidence: float
     epsilon: float
+    reject_epsilon: float | None = None
 
     @classmethod
     def of(cls, given: object) -> Self:
@@ -49,11 +53,13 @@ class AcceptTerms:
         if metric is None:
             raise InvalidParameterError(f"the metric of accept is one of {', '.join(known)}")
         confidence = check_confidence(given.get("confidence", DEFAULT_CONFIDENCE))
-        return cls(metric, confidence, check_epsilon(given["epsilon"]))
+        reject = check_epsilon(given["reject_epsilon"]) if "reject_epsilon" in given else None
+        return cls(metric, confidence, check_epsilon(given["epsilon"]), reject)
 
     def to_json(self) -> dict[str, Any]:
         """Return the terms as plain JSON values, which `of` reads."""
-        return {"metric": str(self.metric), "confidence": self.confidence, "epsilon": self.epsilon}
+        plain = {"metric": str(self.metric), "confidence": self.confidence, "epsilon": self.epsilon}
+        return plain if self.reject_epsilon is None else {**plain, "reject_epsilon": self.reject_epsilon}
 
     def validator(self, target: object) -> LossValidator | AccuracyValidator:
         """Return the validator of a target.
@@ -69,8 +75,14 @@ class AcceptTerms:
             return AccuracyValidator(target, confidence=self.confidence)
         raise InvalidParameterError("an error is validated by ErrorValidator, from the sums of its statistic")
 
+    def minimum_validator(self, target: object) -> MinimumValidator:
+        """Return the validator of the least losses of a class that passed `check_family`, for the same target."""
+        return MinimumValidator(target, exact_minimiser=True, confidence=self.confidence)
+
     def check_family(self, estimator: Any) -> None:
         """Refuse an estimator without what the metric measures: a loss of single rows, or a predicted class.
+
+        With `reject_epsilon` the least losses are needed too: exact, and over a class that holds every released model.
 
         Raises
         ------
@@ -91,3 +103,16 @@ class AcceptTerms:
                     f"{type(estimator).__name__} predicts no class of a row here, so it has no accuracy: "
                     "use the metric 'loss'"
                 ) from None
+        if self.reject_epsilon is not None:
+            self._check_class(estimator)
+
+    def _check_class(self, estimator: Any) -> None:
+        if self.metric is not Metric.LOSS:
+            raise InvalidParameterError(
+                f"an {self.metric} has no exact bound over a class: leave reject_epsilon out"
+            )
+        if MinimumSums(estimator, self.reject_epsilon).loss_bound > 1:
+            raise InvalidParameterError(
+                f"the least loss of {type(estimator).__name__} is that of a class of models with losses above 1, and a "
+                "released model may lose less: leave reject_epsilon out"
+            )

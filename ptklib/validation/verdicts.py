@@ -9,8 +9,8 @@ from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.scalars import finite_number
 from ptklib.validation.looks import check_confidence, check_look
 
-LABEL = frozenset({"assurance", "asserted_by"})
-"""What a manifest says beside a verdict whose losses team code said."""
+BESIDE = frozenset({"assurance", "asserted_by", "windows", "minimum"})
+"""What a record may say beside a verdict: whose word its losses are, its windows, and the least losses of the class."""
 
 
 class Decision(StrEnum):
@@ -87,7 +87,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote, also with the label of a manifest: `assurance` and `asserted_by` are left out.
+        """Read what `to_json` wrote, also from a record of the store: what it says beside (`BESIDE`) is left out.
 
         Raises
         ------
@@ -95,10 +95,10 @@ class Verdict:
             For anything else.
         """
         names = {field.name for field in fields(cls)}
-        if not isinstance(document, Mapping) or set(document) - LABEL | {"failure"} != names:
+        if not isinstance(document, Mapping) or set(document) - BESIDE | {"failure"} != names:
             raise CorruptStateError("a verdict has other fields")
         try:
-            return cls(**{name: value for name, value in document.items() if name not in LABEL})
+            return cls(**{name: value for name, value in document.items() if name not in BESIDE})
         except ValueError:
             raise CorruptStateError("a verdict holds a value that is none") from None
 

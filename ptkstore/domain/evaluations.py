@@ -21,6 +21,18 @@ class RiskMass:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedMass(RiskMass):
+    """The sums of a state's losses with the `minimum`: those of the least losses of its class on the same rows."""
+
+    minimum: RiskMass
+
+    @property
+    def of_state(self) -> RiskMass:
+        """The sums of the state's losses alone."""
+        return RiskMass(self.lost, self.kept)
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
 
@@ -62,6 +74,20 @@ def accept_epsilon(config: Mapping[str, Any]) -> float | None:
             'accept of a PTK says {"metric": "loss", "epsilon": 0.05}, and may say a confidence'
         )
     return float(checked_epsilon(given["epsilon"], "epsilon of accept"))
+
+
+def reject_epsilon(config: Mapping[str, Any]) -> float | None:
+    """Return what a PTK pays beside `accept_epsilon` so that a verdict can be REJECT; None if none of its can.
+
+    Raises
+    ------
+    InvalidRequest
+        It is no number in [1e-6, 10].
+    """
+    given = config.get("accept")
+    if not isinstance(given, Mapping) or "reject_epsilon" not in given:
+        return None
+    return float(checked_epsilon(given["reject_epsilon"], "reject_epsilon of accept"))
 
 
 def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:

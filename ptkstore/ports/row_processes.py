@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.evaluations import JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk
 from ptkstore.domain.streams.streams import Schema
 from ptkstore.domain.streams.windows import WindowId
@@ -199,7 +199,8 @@ class EvaluateRequest:
 
     The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`. With the metric
     `accuracy` the loss of a row is the share of its answers that are wrong. `bundle` is the code of an estimator that
-    is no family of the library: it says the loss of each row.
+    is no family of the library: it says the loss of each row. With `reject_epsilon` the sums of the least losses of the
+    estimator's class are released too, for that much more.
     """
 
     estimator: Mapping[str, Any]
@@ -208,13 +209,22 @@ class EvaluateRequest:
     rows: tuple[OpenedRows, ...]
     metric: str = "loss"
     bundle: bytes | None = None
+    reject_epsilon: float | None = None
+
+    @property
+    def answer(self) -> type[RiskMass]:
+        """The kind of sums that it is answered with."""
+        return RiskMass if self.reject_epsilon is None else JudgedMass
 
 
 class Evaluator(Protocol):
     """Reads test sets in a process of its own with limits on time and memory."""
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
-        """Return the noisy sums, calling `keep_alive` once a second; if it raises, the process is killed first."""
+        """Return the noisy sums, as `request.answer`.
+
+        Calls `keep_alive` about once a second; if that raises, the process is killed first.
+        """
 
 
 Request = (

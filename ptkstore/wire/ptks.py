@@ -117,7 +117,8 @@ class WaitingOut(Wire):
 
     since: Annotated[int, Field(description="the first window that counts for its timeout")]
     given_up: Annotated[
-        Literal["timeout", "reject"] | None, Field(description="null while it is trained")
+        Literal["timeout", "reject", "confidence-used-up"] | None,
+        Field(description="null while it is trained"),
     ] = None
 
 

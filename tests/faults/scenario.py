@@ -50,11 +50,12 @@ def register(
     few: Sequence[str] = (),
     evaluated: Sequence[str] = (),
     validated: Sequence[str] = (),
+    rejected: Sequence[str] = (),
 ) -> None:
     """The PTKs of these ids: together they ask for all of a block.
 
     Those in `few` ask for the rows they need only, those in `evaluated` pay for estimates of their losses,
-    and states of those in `validated` have to pass a test.
+    and states of those in `validated` have to pass a test. Those in `rejected` have a target that no model meets.
     """
     hours = {"hour": HOURS}
     known = {
@@ -70,8 +71,12 @@ def register(
         config: dict[str, object] = {"epsilons": [epsilon, epsilon]} if ptk_id in few else {}
         config |= {"evaluate": {"epsilon": 0.5}} if ptk_id in evaluated else {}
         config |= {"accept": {"metric": "loss", "epsilon": 1.0}} if ptk_id in validated else {}
+        target = 0.5
+        if ptk_id in rejected:
+            config |= {"accept": {"metric": "loss", "epsilon": 0.5, "reject_epsilon": 0.5}}
+            target = 0.01
         name = ptk_id.partition(".")[2]
-        store.register_ptk(known[ptk_id], name=name, stream=STREAM, target=0.5, config=config)
+        store.register_ptk(known[ptk_id], name=name, stream=STREAM, target=target, config=config)
 
 
 def rows(window: int, *, n: int = 200, seed: int = 0) -> pa.Table:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ptks.waiting import GivenUp
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_EVALUATIONS, OF_SCHEDULERS, OF_VALIDATIONS, Point, all_points
@@ -57,6 +58,16 @@ def validated_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 @pytest.fixture(scope="module")
+def rejected_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain whose PTK has a target that no model of its class meets."""
+    with rig(tmp_path_factory.mktemp("rejected") / "home", features=SeenViews()) as made:
+        scenario.create_stream(made.store)
+        scenario.register(made.store, [scenario.LONG], rejected=[scenario.LONG])
+        made.subscribe(scenario.LONG, "first")
+        yield made
+
+
+@pytest.fixture(scope="module")
 def adaptive_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A chain whose stream is adaptive: its PTK waits anew for each window."""
     with rig(tmp_path_factory.mktemp("adaptive") / "home", features=SeenViews()) as made:
@@ -68,6 +79,11 @@ def adaptive_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 @pytest.fixture(scope="module")
 def adaptive_windows() -> Iterator[int]:
+    return count()
+
+
+@pytest.fixture(scope="module")
+def rejected_windows() -> Iterator[int]:
     return count()
 
 
@@ -134,6 +150,34 @@ def test_a_fault_at_a_step_of_a_validation_only_delays(
         journal = uow.ledger.journal(scenario.STREAM)
     paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
     assert len(paid) == len(set(paid)) == len(verdicts)
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", VALIDATING, ids=str)
+def test_a_fault_at_a_step_of_a_rejection_leaves_one_verdict_one_charge_and_no_version(
+    rejected_chain: Rig, rejected_windows: Iterator[int], point: Point, mode: str
+):
+    window, service = next(rejected_windows), local(rejected_chain.store)
+    if window:  # another target lets it wait anew
+        service.update_ptk(scenario.LONG, target=0.01 + window / 10_000)
+    rejected_chain.close(window, ENOUGH)
+    assert rejected_chain.work_struck(point, mode), f"{point} was never reached"
+    assert rejected_chain.faults() == []
+    spec = service.ptk(scenario.LONG)
+    assert spec.waiting is not None
+    assert spec.waiting.given_up is GivenUp.REJECT
+    verdicts = service.validations(scenario.LONG)
+    assert [one.window_index for one in verdicts] == list(range(window + 1))
+    assert {one.verdict["decision"] for one in verdicts} == {"reject"}
+    with service.begin() as uow:
+        journal = uow.ledger.journal(scenario.STREAM)
+        told = [one.window_index for one in uow.notices(scenario.TEAM) if one.code == "validation-reject"]
+    paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
+    assert paid == [f"validate/{scenario.LONG}/{number}" for number in range(window + 1)]
+    assert sorted(told, key=lambda one: one or 0) == list(range(window + 1))
+    service.destroy_refused_drafts()
+    assert service.keys.draft_ids() == ()
+    assert service.versions(scenario.LONG) == ()
 
 
 @pytest.mark.parametrize("mode", ["kill", "stall"])

@@ -14,6 +14,7 @@ from ptklib.validation import (
     AccuracyValidator,
     LossValidator,
     Metric,
+    MinimumValidator,
     Verdict,
     look_failure,
     next_failure,
@@ -27,6 +28,9 @@ def test_terms_are_read_and_written():
     terms = AcceptTerms.of(LOSS)
     assert (terms.metric, terms.confidence, terms.epsilon) == (Metric.LOSS, 0.9, 0.05)
     assert terms.to_json() == LOSS
+    rejecting = AcceptTerms.of({**LOSS, "reject_epsilon": 0.1})
+    assert rejecting.to_json() == {**LOSS, "reject_epsilon": 0.1}
+    assert rejecting.minimum_validator(0.1) == MinimumValidator(0.1, exact_minimiser=True, confidence=0.9)
     assert AcceptTerms.of({"metric": "accuracy", "epsilon": 1}).confidence == 0.95
     assert terms.validator(0.1) == LossValidator(0.1, confidence=0.9)
     assert AcceptTerms.of({**LOSS, "metric": "accuracy"}).validator(0.9) == AccuracyValidator(
@@ -48,6 +52,8 @@ def test_terms_are_read_and_written():
         ({**LOSS, "confidence": True}, "confidence must be a number"),
         ({**LOSS, "epsilon": 0}, "epsilon must lie"),
         ({**LOSS, "epsilon": "1"}, "epsilon must be a number"),
+        ({**LOSS, "reject_epsilon": 0}, "epsilon must lie"),
+        ({**LOSS, "reject_epsilon": None}, "epsilon must be a number"),
     ],
 )
 def test_terms_that_cannot_be_used_are_refused(given: Any, reason: str):
@@ -83,10 +89,10 @@ def test_a_verdict_that_is_none_is_not_read(change: dict[str, Any]):
         Verdict.from_json({**good, **change})
 
 
-def test_the_verdict_in_a_manifest_of_team_code_is_read_without_its_label():
+def test_a_verdict_is_read_without_what_a_record_says_beside_it():
     plain = {"decision": "accept", "metric": "loss", "target": 0.1, "bound": 0.05, "estimate": 0.04}
     plain |= {"confidence": 0.9, "look": 1}
-    labelled = {**plain, "assurance": "asserted", "asserted_by": "taxi"}
+    labelled = {**plain, "assurance": "asserted", "asserted_by": "taxi", "windows": [1, 2], "minimum": {}}
     assert Verdict.from_json(labelled) == Verdict.from_json(plain)
 
 

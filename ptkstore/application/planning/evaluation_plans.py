@@ -11,7 +11,12 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.evaluations import accept_epsilon, estimate_epsilon, evaluation_epsilon
+from ptkstore.domain.evaluations import (
+    accept_epsilon,
+    estimate_epsilon,
+    evaluation_epsilon,
+    reject_epsilon,
+)
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.waiting import terms_without_timeout
@@ -60,11 +65,33 @@ def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str,
         raise InvalidRequest(f"accept of PTK {ptk_id}: {error}") from error
 
 
-def price_of_estimate(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> Price:
-    """Price an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
+def price_of_estimate(
+    estimator: Mapping[str, Any], epsilon: float, policy: Policy, reject: float | None = None
+) -> Price:
+    """Price an estimate of `epsilon` under the stream's accountant; the event is that of what is spent.
+
+    Parameters
+    ----------
+    reject : float, optional
+        What the least losses of the class cost beside it. They are of the same rows, so epsilons add.
+    """
     loss = Loss.charge(epsilon)
-    event = _declared(estimator, loss.spendable_epsilon).event.to_json()
-    return price_of(event, policy.accountant, loss)
+    declared = _declared(estimator, loss.spendable_epsilon)
+    if reject is not None:
+        from ptklib.validation import MinimumSums, validation_loss
+
+        least = Loss.charge(reject)
+        minimum = MinimumSums(estimator, least.spendable_epsilon).declared_loss()
+        loss, declared = loss + least, validation_loss(declared, minimum, same_rows=True)
+    return price_of(declared.event.to_json(), policy.accountant, loss)
+
+
+def price_of_test(spec: PtkSpec, policy: Policy) -> Price | None:
+    """Price the verdict or the estimate that follows each training of a PTK; None for one that asks for neither."""
+    epsilon = estimate_epsilon(spec.config)
+    if epsilon is None:
+        return None
+    return price_of_estimate(spec.estimator, epsilon, policy, reject_epsilon(spec.config))
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
@@ -74,7 +101,8 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     not fit is refused here and not when the versions are out.
     """
     *_, new = specs
-    if estimate_epsilon(new.config) is None:
+    asked = price_of_test(new, policy)
+    if asked is None:
         return
     line = policy.sharing.line_of(new.ptk_id)
     lines = policy.sharing.lines(policy.capacity)
@@ -83,28 +111,27 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     caps = caps_of(policy.accountant, lines[line])
     for group in groups_where(policy, new.config.get("where")):
         charges = [
-            price_of_estimate(spec.estimator, epsilon, policy).charge
+            price.charge
             for spec in specs
-            if (epsilon := estimate_epsilon(spec.config)) is not None
+            if (price := price_of_test(spec, policy)) is not None
             and policy.sharing.line_of(spec.ptk_id) == line
             and group in groups_where(policy, spec.config.get("where"))
         ]
         if not fit_together(caps, charges):
             raise PtkRejected(
-                f"{new.ptk_id} asks for an estimate of epsilon {estimate_epsilon(new.config):g}; beside "
+                f"{new.ptk_id} asks for an estimate of epsilon {asked.loss.epsilon:g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
             )
 
 
 def most_estimates(spec: PtkSpec, policy: Policy) -> int:
     """Return how many estimates of a PTK one test block can pay for at most."""
-    epsilon = estimate_epsilon(spec.config)
-    assert epsilon is not None
+    price = price_of_test(spec, policy)
+    assert price is not None
     caps = caps_of(
         policy.accountant, policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
     )
-    amounts = price_of_estimate(spec.estimator, epsilon, policy).charge.amounts
-    return max(cap // amount for cap, amount in zip(caps.amounts, amounts, strict=True))
+    return max(cap // amount for cap, amount in zip(caps.amounts, price.charge.amounts, strict=True))
 
 
 def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: str, now: datetime) -> None:

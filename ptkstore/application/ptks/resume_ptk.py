@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptkstore.application.ptks.earlier_looks import check_confidence_is_left
 from ptkstore.application.ptks.registration import wait_anew
 from ptkstore.domain.ptks.waiting import GivenUp
 from ptkstore.errors import Conflict
@@ -20,6 +21,8 @@ def resume_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> int:
         No such PTK.
     Conflict
         It does not wait for accepted versions, or no model of its class meets its target: that needs a new definition.
+    InvalidRequest
+        Its looks leave nothing of the confidence that it asks for.
     """
     with begin() as uow:
         stream = uow.ptks.get(ptk_id).stream
@@ -34,6 +37,7 @@ def resume_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> int:
             )
         if spec.waiting.given_up is None:
             return spec.waiting.since
+        check_confidence_is_left(uow, spec)
         wait_anew(uow, spec, owner, clock)
         spec = uow.ptks.get(ptk_id)
         uow.commit()

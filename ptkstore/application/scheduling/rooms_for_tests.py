@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptkstore.application.planning.evaluation_plans import price_of_estimate
+from ptkstore.application.planning.evaluation_plans import price_of_test
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import Charge, fit_together
-from ptkstore.domain.evaluations import estimate_epsilon
 from ptkstore.domain.streams.blocks import TEST, part_blocks
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
@@ -50,10 +49,8 @@ class RoomsForTests:
                 self._planned.setdefault(key, []).append(charge)
 
     def _charge(self, one: WaitingPtk) -> Charge | None:
-        epsilon = estimate_epsilon(one.spec.config)
-        if epsilon is None:
-            return None
-        return price_of_estimate(one.spec.estimator, epsilon, self._stream.policy).charge
+        price = price_of_test(one.spec, self._stream.policy)
+        return None if price is None else price.charge
 
     def _blocks(self, one: WaitingPtk, windows: Sequence[int]) -> list[tuple[str, int]]:
         line, policy = str(line_of(one.spec, self._stream.policy)), self._stream.policy

@@ -1,4 +1,4 @@
-"""What validations and evaluations share: both read a trained state and a test set, and release two noisy sums."""
+"""What validations and evaluations share: both read a trained state and a test set, and release noisy sums."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent, left_of
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.accounting.assurances import Assurance, assured
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import BudgetRequest
@@ -76,6 +77,16 @@ class OnTestSet(PaidRun[RiskMass]):
         """Return what the sums are of."""
         return "loss"
 
+    def reject_epsilon(self, config: Mapping[str, Any]) -> float | None:
+        """Return what the PTK pays for the least losses of its class beside it; None for nothing."""
+        return None
+
+    def paid(self, spent: Spent) -> tuple[Loss, Loss | None]:
+        """Return what was paid for the losses of the state, and for the least losses of its class."""
+        reject = self.reject_epsilon(spent.spec.config)
+        least = None if reject is None else Loss.charge(reject)
+        return spent.spend.loss - (least or NO_LOSS), least
+
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserve here, on all test blocks of the windows that are left."""
         spec, policy = claimed.spec, claimed.stream.policy
@@ -84,7 +95,8 @@ class OnTestSet(PaidRun[RiskMass]):
         epsilon = self.epsilon(spec.config)
         if epsilon is None:
             return Ended(Outcome.WITHDRAWN)
-        price = price_of_estimate(self._tested.estimator, epsilon, policy)
+        reject = self.reject_epsilon(spec.config)
+        price = price_of_estimate(self._tested.estimator, epsilon, policy, reject)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
             left = (WindowId(claimed.stream.name, index) for index in left_of(claimed.states))
@@ -101,12 +113,14 @@ class OnTestSet(PaidRun[RiskMass]):
         self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]
     ) -> RiskMass | RunFailed:
         """Have the loss estimated for the epsilon that was paid."""
+        of_state, of_class = self.paid(spent)
         request = EvaluateRequest(
             estimator=self._tested.estimator,
-            epsilon=spent.spend.loss.spendable_epsilon,
+            epsilon=of_state.spendable_epsilon,
             state=self._tested.state,
             rows=rows,
             metric=self.metric(spent.spec.config),
             bundle=self._tested.code.bundle,
+            reject_epsilon=None if of_class is None else of_class.spendable_epsilon,
         )
         return self._evaluator.evaluate(request, keep_alive)

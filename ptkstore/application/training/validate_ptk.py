@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -25,12 +25,12 @@ from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.evaluations import Evaluation, RiskMass, accept_epsilon
+from ptkstore.domain.evaluations import Evaluation, JudgedMass, RiskMass, accept_epsilon, reject_epsilon
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out, terms_without_timeout
-from ptkstore.domain.validations import ACCEPT, Validation
+from ptkstore.domain.validations import ACCEPT, REJECT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
 from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
@@ -54,7 +54,8 @@ def validate_ptk(
     """Release one verdict on a trained state, at most, from the test blocks of its windows.
 
     A state that is accepted becomes the next version in the transaction that keeps the verdict. The draft of any other
-    one is destroyed with its key: nothing that was not validated leaves staging.
+    one is destroyed with its key: nothing that was not validated leaves staging. A verdict that no model of the class
+    meets the target gives the PTK up in the transaction that keeps it, and so does a PTK that no look could accept.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def validate_ptk(
         tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator), windows)
     except (CorruptObject, UnknownName, WindowGone):
         candidate, tested = None, Tested({}, {}, OwnCode(), (job.window.index,))
-    pay_and_run(_Validating(job, candidate, tested, evaluator), spending, opening)
+    pay_and_run(_Validating(job, candidate, tested, evaluator, spending.now), spending, opening)
     if _is_over(job, draft_id, spending.begin):
         destroy_drafts((draft_id,), opening.keys, staging)
 
@@ -86,9 +87,16 @@ class _Validating(OnTestSet):
     denied = "validation-denied"
     locks_stream = True  # the trainings of a PTK that is given up release what they reserved
 
-    def __init__(self, job: Job, candidate: Candidate | None, tested: Tested, evaluator: Evaluator) -> None:
+    def __init__(
+        self,
+        job: Job,
+        candidate: Candidate | None,
+        tested: Tested,
+        evaluator: Evaluator,
+        now: Callable[[], datetime],
+    ) -> None:
         super().__init__(job, tested, evaluator)
-        self._candidate = candidate
+        self._candidate, self._now = candidate, now
         self._content: Mapping[str, Any] = {} if candidate is None else candidate.content
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
@@ -99,18 +107,22 @@ class _Validating(OnTestSet):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spec, confidence = claimed.spec, confidence_of(claimed.spec.config)
         if not earlier_looks(uow, spec).leaves_room(confidence):
+            give_up(uow, spec, GivenUp.CONFIDENCE, self.job.window.index, self._now())
             return Ended(Outcome.REFUSED, NO_CONFIDENCE_LEFT)
         return super().price(uow, claimed)
 
     def epsilon(self, config: Mapping[str, Any]) -> float | None:
         return accept_epsilon(config)
 
+    def reject_epsilon(self, config: Mapping[str, Any]) -> float | None:
+        return reject_epsilon(config)
+
     def metric(self, config: Mapping[str, Any]) -> str:
         return str(terms_without_timeout(config)["metric"])
 
     def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
         kept = uow.validations.of(str(self.job.ptk_id))
-        return any(one.job_id == self.job.id and one.mass == result for one in kept)
+        return any(one.job_id == self.job.id and one.mass == _of_state(result) for one in kept)
 
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
@@ -118,15 +130,17 @@ class _Validating(OnTestSet):
         """Keep the verdict, and make the state the PTK's next version if it is accepted."""
         if spec is None:
             return Outcome.WITHDRAWN
-        job, epsilon = self.job, spent.spend.loss.epsilon
+        job, epsilon = self.job, self.paid(spent)[0].epsilon
         verdict = self._verdict(uow, spent, result)
-        about = Validation(
-            spec.ptk_id, job.id, verdict["look"], spent.windows[-1], epsilon, result, verdict, at
-        )
+        mass, newest = _of_state(result), spent.windows[-1]
+        about = Validation(spec.ptk_id, job.id, verdict["look"], newest, epsilon, mass, verdict, at)
         if verdict["decision"] == ACCEPT:
             self._publish(uow, spec, about)
             return Outcome.PUBLISHED
         uow.validations.add(about)
+        if verdict["decision"] == REJECT and self._is_about(spec):
+            give_up(uow, spec, GivenUp.REJECT, job.window.index, at)
+            return Outcome.DONE
         uow.notify_owner(Notice.of_run(job, f"validation-{verdict['decision']}", at))
         if has_timed_out(spec.waiting, spec.config, job.window.index + 1, spent.stream.policy):
             give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at)
@@ -135,16 +149,28 @@ class _Validating(OnTestSet):
     def _verdict(self, uow: UnitOfWork, spent: Spent, result: RiskMass) -> dict[str, Any]:
         """Return the record of what follows from the sums: for the PTK as it was when they were paid for."""
         from ptklib.profiling.estimates import LossEstimate  # loads every family
-        from ptklib.validation import AcceptTerms
+        from ptklib.validation import AcceptTerms, joined
 
         spec = spent.spec
         terms = AcceptTerms.of(terms_without_timeout(spec.config))
         earlier = earlier_looks(uow, spec)
-        sums = LossEstimate(spent.spend.loss.spendable_epsilon, result.lost, result.kept)
-        validator = terms.validator(spec.target)
-        verdict: dict[str, Any] = validator.verdict(sums, earlier.number + 1, earlier.failure).to_json()
-        several = {"windows": list(spent.windows)} if len(spent.windows) > 1 else {}
-        return {**verdict, **several, **self._tested.label(spec.ptk_id)}
+        look = (earlier.number + 1, earlier.failure)
+        paid, paid_for_class = self.paid(spent)
+        sums = LossEstimate(paid.spendable_epsilon, result.lost, result.kept)
+        verdict = terms.validator(spec.target).verdict(sums, *look)
+        beside: dict[str, Any] = {"windows": list(spent.windows)} if len(spent.windows) > 1 else {}
+        if paid_for_class is not None and isinstance(result, JudgedMass):
+            least = result.minimum
+            sums = LossEstimate(paid_for_class.spendable_epsilon, least.lost, least.kept)
+            of_class = terms.minimum_validator(spec.target).verdict(sums, *look)
+            verdict = joined(verdict, of_class)
+            beside["minimum"] = {"epsilon": paid_for_class.epsilon, **asdict(least), "bound": of_class.bound}
+        return {**verdict.to_json(), **beside, **self._tested.label(spec.ptk_id)}
+
+    def _is_about(self, spec: PtkSpec) -> bool:
+        """Whether a verdict is about what the PTK is by now: its class, its rows and its target."""
+        asked = None if self._candidate is None else self._candidate.asked
+        return asked_of(spec) == asked and spec.estimator == self._tested.estimator
 
     def _publish(self, uow: UnitOfWork, spec: PtkSpec, about: Validation) -> None:
         """Elect the state with its verdict; a PTK that waited waits for the next one from its window on."""
@@ -161,3 +187,8 @@ class _Validating(OnTestSet):
             )
         if spec.waiting is not None:
             uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))
+
+
+def _of_state(result: RiskMass) -> RiskMass:
+    """Return the sums of the state's own losses."""
+    return result.of_state if isinstance(result, JudgedMass) else result

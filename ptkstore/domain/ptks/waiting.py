@@ -16,10 +16,14 @@ TIMEOUT = "timeout"
 
 
 class GivenUp(StrEnum):
-    """Why a PTK is trained no longer: no state was accepted for so long, or no model of its class meets the target."""
+    """Why a PTK is trained no longer."""
 
     TIMEOUT = "timeout"
+    """No state was accepted for so long."""
     REJECT = "reject"
+    """No model of its class meets the target."""
+    CONFIDENCE = "confidence-used-up"
+    """Its looks left nothing of the confidence that it asks for, so no state could be accepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,14 @@ def waiting_text(waiting: Waiting | None) -> str | None:
 
 
 def validation_row(validation: Validation) -> dict[str, Any]:
-    """Return what a verdict says; all of it follows from the two noisy sums and public numbers."""
+    """Return what a verdict says; all of it follows from noisy sums and public numbers."""
+    said = dict(validation.verdict)
+    minimum = said.pop("minimum", None)
     return {
         "window": validation.window_index,
         "look": validation.look,
-        **validation.verdict,
+        **said,
+        **({} if minimum is None else {"least_loss_above": minimum["bound"]}),
         "version": validation.number or None,
         "epsilon": validation.epsilon,
         "at": validation.at.isoformat(),

@@ -15,7 +15,7 @@ from ptkstore.adapters.sandbox.messages.codes import (
 )
 from ptkstore.adapters.sandbox.messages.orders import SAID_OF_TEAM_CODE, decode_answer
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
-from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.evaluations import JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
@@ -82,10 +82,8 @@ class ChildRuns:
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Evaluate in a child."""
-        mass = self._answer(RiskMass, request, keep_alive)
-        if isinstance(mass, RiskMass) and max(abs(mass.lost), abs(mass.kept)) >= _INT64_END:
-            mass = RunFailed(BAD_OUTPUT)
-        return _told(mass, request)
+        mass = self._answer(request.answer, request, keep_alive)
+        return _told(mass if _can_be_kept(mass) else RunFailed(BAD_OUTPUT), request)
 
     def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
         """Write the parts in a child."""
@@ -124,6 +122,16 @@ def _told(
     if request.bundle is None or not isinstance(made, RunFailed) or made.code in SAID_OF_TEAM_CODE:
         return made
     return RunFailed(TEAM_CODE_FAILED)
+
+
+def _can_be_kept(mass: RiskMass | RunFailed) -> bool:
+    """Return whether a catalog takes these sums."""
+    if isinstance(mass, RunFailed):
+        return True
+    numbers = [mass.lost, mass.kept]
+    if isinstance(mass, JudgedMass):
+        numbers += [mass.minimum.lost, mass.minimum.kept]
+    return max(map(abs, numbers)) < _INT64_END
 
 
 def _is_answer(points: tuple[Point, ...], request: ProfileRequest) -> bool:

@@ -22,7 +22,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
 )
 from ptkstore.adapters.sandbox.parent.draft_check import verified
 from ptkstore.application.versions.servable import UndeclaredValue
-from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.evaluations import JudgedMass, RiskMass
 from ptkstore.domain.versions.versions import Draft, StateFile
 from ptkstore.ports.row_processes import (
     CollectRequest,
@@ -327,3 +327,28 @@ def test_an_estimate_is_two_whole_numbers_or_a_fixed_code(
     assert world.runs_that_answer(line).evaluate(request, nothing) == told
     if isinstance(told, RiskMass):
         assert decode_answer(RiskMass, encode_answer(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"lost": -7, "kept": 9, "minimum": {"lost": 1, "kept": 2}}\n', JudgedMass(-7, 9, RiskMass(1, 2))),
+        (b'{"code": "rows-gone"}\n', RunFailed("rows-gone")),
+        (b'{"lost": -7, "kept": 9}\n', RunFailed("bad-output")),
+        (b'{"lost": -7, "kept": 9, "minimum": null}\n', RunFailed("bad-output")),
+        (
+            b'{"lost": 1, "kept": 2, "minimum": {"lost": 1, "kept": -9223372036854775808}}\n',
+            RunFailed("bad-output"),
+        ),
+    ],
+)
+def test_a_test_that_may_reject_is_answered_with_the_least_losses_too(
+    world: World, line: bytes, told: JudgedMass | RunFailed
+) -> None:
+    request = EvaluateRequest(SPEC, 0.1, {}, (), reject_epsilon=0.2)
+    assert world.runs_that_answer(line).evaluate(request, nothing) == told
+    if isinstance(told, JudgedMass):
+        assert decode_answer(JudgedMass, encode_answer(told)) == told
+        assert world.runs_that_answer(line).evaluate(
+            EvaluateRequest(SPEC, 0.1, {}, ()), nothing
+        ) == RunFailed("bad-output")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from ptklib import HistoricalStatistics
@@ -18,7 +19,7 @@ from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.validations import validation_document, validation_of
 from tests.support.api_server import Api
 from tests.support.command_line import Line
-from tests.support.world import CHAIN, World
+from tests.support.world import CHAIN, World, trips
 
 PTK = "taxi.speed"
 ACCEPT = {"metric": "loss", "epsilon": 0.9}
@@ -80,6 +81,30 @@ def test_a_ptk_that_is_given_up_is_shown_and_resumed(tmp_path: Path) -> None:
     assert ptk.json("resume", PTK) == {"ptk": PTK, "window": 1}
     assert ptk.json("show", PTK)["waiting"] == {"since": 1, "given_up": None}
     assert "from window 1 on" in ptk.run("resume", PTK).output
+
+
+def test_a_rejected_ptk_and_its_verdict_are_shown(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api, connect(api.url, token=api.token(*Role)) as remote:
+        world = api.world
+        world.stream()
+        accept = {"metric": "loss", "epsilon": 0.5, "reject_epsilon": 0.4}
+        world.register(config={"accept": accept}, target=0.01)
+        n = 2_000
+        speeds = pa.array([60.0 * (i // 24 % 2) for i in range(n)])
+        world.service.ingest("taxi", trips([i / n for i in range(n)], speed=speeds))
+        world.close(1)
+        world.work(*CHAIN, "validate")
+        assert remote.service.ptk(PTK).waiting == Waiting(0, GivenUp.REJECT)
+        with pytest.raises(e.Conflict, match="was rejected"):
+            remote.resume(PTK)
+        (row,) = remote.validations(PTK)
+        assert (row["decision"], row["version"]) == ("reject", None)
+        assert row["least_loss_above"] == row["bound"] > 0.01
+        assert Store(world.service).validations(PTK) == [row]
+    ptk = Line(tmp_path / "home")
+    assert "accept.state: given up: reject" in ptk.run("show", PTK).output
+    assert ptk.json("show", PTK)["validations"] == [row]
+    assert "validation-reject" in ptk.run("show", PTK).output
 
 
 def test_subscribers_are_told_the_verdict(tmp_path: Path) -> None:
