@@ -146,7 +146,7 @@ def create_adaptive(store: Store) -> None:
     )
     bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
     waits = HistoricalStatistics(["zone"], list(bounds), domains={"zone": ZONES}, bounds=bounds, epsilon=0.1)
-    tested = {"accept": {"metric": "loss", "epsilon": 0.1}}
+    tested = {"accept": {"metric": "loss", "epsilon": 0.1}, "epsilons": [0.1, 1.0]}
     store.register_ptk(waits, name="waits", stream=ADAPTIVE, target=1e-9, config=tested, windows=(1, WINDOWS))
 
 
