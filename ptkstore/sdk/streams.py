@@ -150,7 +150,7 @@ class StreamMethods:
         return [window_document(window) for window in self._service.windows(stream)]
 
     def queue(self, stream: str) -> list[dict[str, Any]]:
-        """List the PTKs that wait on a stream, the first to arrive first; nobody waits under 'allocate'.
+        """List the PTKs that wait on a stream, the first to arrive first.
 
         Returns
         -------
@@ -162,6 +162,8 @@ class StreamMethods:
         ------
         UnknownName
             No such stream.
+        InvalidRequest
+            The stream has the scheduler 'allocate', and no queue.
         """
         from ptkstore.sdk.documents.queues import queued_document
 

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.guides import begun, run
+
 pytestmark = [pytest.mark.real, pytest.mark.long]
-
-
-def run(commands: str, folder: Path, home: Path) -> str:
-    """As somebody who has nothing yet would, in a shell that stops at the first command that fails."""
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
-        cwd=folder,
-        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout
 
 
 @pytest.mark.usefixtures("sandbox")
@@ -35,9 +19,7 @@ def test_the_guide_begins_with_commands_that_lead_to_a_version_of_team_code(
     folder, home = tmp_path / "folder", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
-    text = (repository / "docs" / "guide" / "team-code.md").read_text()
-    (commands,) = re.findall(r"<!-- tested: begin -->\n```bash\n(.*?)```", text, re.DOTALL)
-    said = run(commands, folder, home)
+    said = run(begun(repository / "docs" / "guide" / "team-code.md"), folder, home)
     (trips,) = re.findall(r"│ trips +│ +(\d+) │", said)
     assert 450 < int(trips) < 950  # 720 rows in truth; noise of scale 10
     assert list(home.iterdir()) == []

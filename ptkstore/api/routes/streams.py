@@ -123,7 +123,7 @@ def forget_unit(stream: StreamName, body: ForgetIn, caller: WhoAsks) -> dict[str
 def show_queue(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
     """Say which PTKs wait on an adaptive stream, since when and for what.
 
-    Of a stream with contexts, those of the caller's context.
+    A stream with the scheduler `allocate` has no queue. Of a stream with contexts, those of the caller's context.
     """
     queued = caller.service.queue(stream, team=caller.principal.team)
     return {

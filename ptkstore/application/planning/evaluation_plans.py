@@ -118,8 +118,9 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
             and group in groups_where(policy, spec.config.get("where"))
         ]
         if not fit_together(caps, charges):
+            what = "an estimate" if accept_epsilon(new.config) is None else "a verdict"
             raise PtkRejected(
-                f"{new.ptk_id} asks for an estimate of epsilon {asked.loss.epsilon:g}; beside "
+                f"{new.ptk_id} asks for {what} of epsilon {asked.loss.epsilon:g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
             )
 

@@ -17,11 +17,12 @@ from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import CatalogView, Read
 
 
 def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[QueuedPtk, ...]:
-    """Return the PTKs that wait on a stream, the first to arrive first; none under `allocate`.
+    """Return the PTKs that wait on a stream, the first to arrive first.
 
     All of it follows from registrations, charges and released verdicts.
 
@@ -30,12 +31,22 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
     team : str, optional
         Of a stream with contexts, return the PTKs of this team's context alone: what one context learned from its
         verdicts is not told to another.
+
+    Raises
+    ------
+    UnknownName
+        No such stream.
+    InvalidRequest
+        Nobody waits on the stream: its scheduler is `allocate`.
     """
     with begin() as uow:
         owner = uow.streams.get(stream)
         match owner.policy.scheduler:
             case Scheduler.ALLOCATE:
-                return ()
+                raise InvalidRequest(
+                    f"stream {stream!r} has no queue: its scheduler 'allocate' plans each window when it closes, so no "
+                    "PTK waits. PTKs wait on streams that were created with 'adaptive' or 'budgeting'"
+                )
             case Scheduler.ADAPTIVE:
                 queued = _queue(uow, owner)
             case Scheduler.BUDGETING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.ports.catalog import Read
@@ -16,8 +16,8 @@ class Training:
     """A training on a window, or on several of which `window` is the newest and `oldest_window` the oldest.
 
     `look` says which try on this newest window it is, from 1 on. `version` is what it made; `code` says why it ended
-    without one. `ended_at` is the tick that it ended on, or when its owner was told, and None where neither is on
-    record. When it began, how often it was tried and what it was planned with is not told.
+    without one: also why its validation did. `ended_at` is the tick that it ended on, or when its owner was told, and
+    None where neither is on record. When it began, how often it was tried and what it was planned with is not told.
     """
 
     ptk_id: str
@@ -57,8 +57,12 @@ def trainings_of(
         jobs = uow.jobs.trainings(ptk_id, start=start, look=look, limit=limit, newest=newest)
         made = uow.versions.of_jobs([job.id for job in jobs])
         failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
-        notices = uow.notices_about(team_of(ptk_id), ptk_id, windows=[job.window.index for job in failed])
-    notice_of = {(notice.window_index, notice.look): notice for notice in notices}
+        team, windows = team_of(ptk_id), [job.window.index for job in failed]
+        notices = uow.notices_about(team, ptk_id, windows=windows)
+        judged = uow.notices_about(team, ptk_id, windows=windows, run=JobKind.VALIDATE)
+    # of a validation the first notice says how it ended, later ones what follows for the PTK
+    said = (*reversed(judged), *notices)
+    notice_of = {(notice.window_index, notice.look): notice for notice in said}
     return tuple(
         _training(job, made.get(job.id), notice_of.get((job.window_index, job.look))) for job in jobs
     )

@@ -22,11 +22,11 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
     print_fields("", {name: detail[name] for name in own})
+    newest = detail["newest"]
     if (waiting := detail["waiting"]) is not None:
-        state = waiting_text(Waiting.of(waiting))
+        state = waiting_text(Waiting.of(waiting), newest)
         print_fields("accept", {"state": state, "since_window": waiting["since"]})
     print_fields("config", detail["config"])
-    newest = detail["newest"]
     if newest is None:
         print_fields("newest", {"version": "none yet"})
         return

@@ -11,11 +11,21 @@ from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.validations import Validation
 
 
-def waiting_text(waiting: Waiting | None) -> str | None:
-    """Return in words whether a PTK is trained for an accepted version; None where its versions need no verdict."""
+def waiting_text(waiting: Waiting | None, newest: Mapping[str, Any] | None) -> str | None:
+    """Return in words whether a PTK is trained for an accepted version; None where its versions need no verdict.
+
+    Parameters
+    ----------
+    newest : mapping or None
+        The document of its newest version.
+    """
     if waiting is None:
         return None
-    return "waiting" if waiting.given_up is None else f"given up: {waiting.given_up}"
+    if waiting.given_up is not None:
+        return f"given up: {waiting.given_up}"
+    if newest is not None and newest.get("release_decision") == "accepted":
+        return f"version {newest['version']} was accepted, and the next is waited for"
+    return "waiting"
 
 
 def validation_row(validation: Validation) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.world import ORIGIN, STREAM, World
 
@@ -29,10 +30,11 @@ def waits_for(world: World) -> dict[str, Awaited]:
     return {one.ptk_id: one.waits_for for one in world.service.queue(STREAM)}
 
 
-def test_nobody_waits_on_a_stream_that_is_allocated(in_files: World) -> None:
+def test_a_stream_that_is_allocated_has_no_queue_and_says_why(in_files: World) -> None:
     in_files.stream()
     in_files.register()
-    assert in_files.service.queue(STREAM) == ()
+    with pytest.raises(InvalidRequest, match="its scheduler 'allocate' plans each window when it closes"):
+        in_files.service.queue(STREAM)
 
 
 def test_a_ptk_is_followed_from_its_registration_to_its_version(stream: World) -> None:

@@ -398,7 +398,7 @@ def test_accept_pays_for_the_estimate_too(world: World) -> None:
 
 def test_a_test_block_that_cannot_pay_for_all_refuses_the_last(world: World) -> None:
     world.register("a", config=ACCEPTED)
-    with pytest.raises(PtkRejected, match=r"taxi\.b asks for an estimate of epsilon 0\.5; beside 1 others"):
+    with pytest.raises(PtkRejected, match=r"taxi\.b asks for a verdict of epsilon 0\.5; beside 1 others"):
         world.register("b", config={"accept": {"metric": "loss", "epsilon": 0.5}})
     world.register("b", config={"evaluate": {"epsilon": 0.1}})
 

@@ -63,7 +63,10 @@ def test_commands_show_verdicts(seen: tuple[Line, list[dict[str, Any]], World]) 
     assert Verdict.from_json(shown["newest"]["verdict"]).decision == "accept"
     assert shown["newest"]["release_decision"] == "accepted"
     assert shown["waiting"] == {"since": 2, "given_up": None}
-    assert "accept.state: waiting" in ptk.run("show", PTK).output
+    assert "accept.state: version 1 was accepted, and the next is waited for" in ptk.run("show", PTK).output
+    first, second = shown["trainings"]
+    assert (first["outcome"], first["code"], first["version"]) == ("done", "validation-retry", None)
+    assert (second["outcome"], second["code"], second["version"]) == ("done", None, 1)
     (version,) = ptk.json("versions", PTK)
     assert [version[name] for name in ("metric", "bound", "confidence")] == ["loss", rows[1]["bound"], 0.95]
 
