@@ -111,10 +111,10 @@ class Pages:
         """Show a PTK, its newest versions and verdicts, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
         spec = self._service.ptk(ptk_id)
-        versions, newest, estimates, verdicts = None, None, {}, []
+        versions, made, estimates, verdicts = None, None, {}, []
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
-            newest = latest[-1].content if latest else None
+            made = latest[-1].content if latest else None
             versions = [version_document(one) for one in reversed(latest)]
             estimates = {
                 row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
@@ -130,7 +130,7 @@ class Pages:
             "versions": versions,
             "estimates": estimates,
             "verdicts": verdicts,
-            "waits": waiting_text(spec.waiting, newest),
+            "waits": waiting_text(spec.waiting, made),
             "trainings": trainings,
         }
 
