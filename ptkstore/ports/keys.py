@@ -103,8 +103,9 @@ class KeyStore(Protocol):
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Tell below which window spends may be missing from `journal`; None when it continues what was seen.
 
-        0 when it does and only its ledger has another id: nothing is missing, but it has to be accepted.
-        A mark that is lost leaves every window in doubt that ever had a key.
+        A ledger of another id leaves all windows in doubt that were opened, 0 if none was: a copy from before a
+        recovery may end with the very entry that the recovery was accepted with. A mark that is lost leaves every
+        window in doubt that ever had a key.
         """
 
     def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:

@@ -59,6 +59,21 @@ def test_after_recovery_no_copy_from_before_opens_anything(chain: Rig, old_catal
     assert "opened" not in steps
 
 
+def test_a_backup_that_is_restored_and_recovered_twice_is_in_doubt_twice(chain: Rig, old_catalog: Path):
+    """The recovery had appended nothing to the journal, so the backup seemed to continue it, and spent once more."""
+    restored = restore(chain, old_catalog)
+    (first,) = local(restored.store).recover_ledger()
+    again = restore(restored, old_catalog)
+    (second,) = local(again.store).recover_ledger()
+    assert (second.in_step, second.windows_in_doubt) == (first.in_step, first.windows_in_doubt) == (False, 2)
+    again.store.close_windows(scenario.STREAM, scenario.end_of(1))
+    steps, errors = try_all(again)
+    assert (errors, "opened" in steps) == ([], False)
+    assert states(again)[1] == {BlockState.RETIRED}
+    publish(again, 2)
+    assert states(again)[2] == {BlockState.ACTIVE}
+
+
 def test_recovery_twice_is_recovery_once(chain: Rig, old_catalog: Path):
     restored = restore(chain, old_catalog)
     first = local(restored.store).recover_ledger()

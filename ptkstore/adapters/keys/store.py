@@ -149,10 +149,11 @@ class FileKeyStore(ServiceLock):
             except CatalogBehind:
                 return self._windows_before(stream)
             try:
-                advanced(replace(mark, ledger_id=""), journal, stream)
+                advanced(mark, journal, stream)
             except CatalogBehind:
+                # Also if the ledger alone is another one: a copy from before a recovery may end with the same entry.
                 return mark.opened_before
-            return None if mark.ledger_id in ("", journal.ledger_id) else 0
+            return None
 
     def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
         """Take `journal` for the stream's own from now on: whatever it may have forgotten can be charged no more."""
