@@ -94,7 +94,17 @@ class CatalogView(Protocol):
     ) -> Sequence[Notice]:
         """Return notices to a team about a PTK that a stream refused, or about its runs on these windows.
 
-        Those of one window are in order of arrival. `run` is a kind of run; None for trainings.
+        Those of one window are in order of arrival.
+
+        Parameters
+        ----------
+        team, ptk_id : str
+        stream : str, optional
+            That which refused the PTK; None for notices about runs.
+        windows : iterable of int, optional
+            Those of the runs; None for notices about no window.
+        run : JobKind, optional
+            The kind of run; None for trainings.
         """
 
 

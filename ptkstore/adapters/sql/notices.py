@@ -54,7 +54,13 @@ class SqlNotices(CatalogPart):
         windows: Iterable[int] | None = None,
         run: JobKind | None = None,
     ) -> Sequence[Notice]:
-        """Read the words about a PTK, of each part of the windows in order of arrival."""
+        """Read the words about a PTK.
+
+        Parameters
+        ----------
+        team, ptk_id, stream, windows, run
+            As in `CatalogView.notices_about`.
+        """
         notice = t.notices.c
         query = _of(team).where(
             notice.ptk_id == ptk_id, notice.stream == stream, notice.run == (run and run.value)

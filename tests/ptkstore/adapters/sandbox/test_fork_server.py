@@ -198,8 +198,12 @@ def test_a_server_holds_no_key_no_order_no_row_and_nothing_open_after_its_runs(w
     (server,) = servers()
     inside = Path(f"/proc/{server.pid}")
     assert len(list((inside / "task").iterdir())) == 1
-    opened = sorted(os.readlink(link).partition(":")[0] for link in (inside / "fd").iterdir())
-    assert opened == ["/dev/null"] * 3 + ["anon_inode", "socket"]
+
+    def opened() -> list[str]:
+        return sorted(os.readlink(link).partition(":")[0] for link in (inside / "fd").iterdir())
+
+    own = ["/dev/null"] * 3 + ["anon_inode", "socket"]
+    until(lambda: opened() == own, f"the last run to be reaped: {opened()}")
     assert server.net_connections() == []
     memory = memory_of(server.pid)
     assert b"ptkstore.adapters.sandbox.processes.fork_server" in memory  # the search finds what is there
