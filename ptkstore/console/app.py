@@ -82,6 +82,15 @@ class Console:
                 Route("/logout", self._leave, methods=["POST"]),
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
                 self._page("/streams/{name}", "stream.html", pages.stream, Action.STREAM_READ, "stream"),
+                self._page("/streams/{name}/queue", "queue.html", pages.queue, Action.BUDGET_READ, "stream"),
+                self._page(
+                    "/streams/{name}/simulation",
+                    "simulation.html",
+                    pages.simulation,
+                    Action.STREAM_RECOMMEND,
+                    "stream",
+                    asks=True,
+                ),
                 self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST),
                 self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
@@ -92,8 +101,17 @@ class Console:
 
     # pages
 
-    def _page(self, path: str, template: str, page: Page, action: Action, kind: str = "store") -> Route:
-        """A page for whoever is signed in, about the store or about what the path names."""
+    def _page(
+        self,
+        path: str,
+        template: str,
+        page: Page,
+        action: Action,
+        kind: str = "store",
+        *,
+        asks: bool = False,
+    ) -> Route:
+        """A page for whoever is signed in, about the store or about what the path names, and with `asks` its query."""
 
         def shown(request: Request, session: Session) -> Response:
             try:
@@ -106,7 +124,8 @@ class Console:
             names = tuple(request.path_params.values())
             frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
             try:
-                return self._html(template, {**page(who, *names), **frame})
+                query = [_query(request)] if asks else []
+                return self._html(template, {**page(who, *names, *query), **frame})
             except NotAllowed as error:
                 subject = subject_of(kind, *(names or [None]))
                 self._identity.record(action, subject, request.state.request_id, who, error.code)
@@ -196,6 +215,11 @@ class Console:
 
 async def _style(request: Request) -> Response:
     return Response(_STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
+
+
+def _query(request: Request) -> dict[str, list[str]]:
+    """The fields of a form that asks, each with all its values."""
+    return {name: request.query_params.getlist(name) for name in request.query_params}
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -1,10 +1,14 @@
-"""Bars of a budget as numbers that a template draws."""
+"""Bars of budgets and waits as numbers that a template draws."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from ptkstore.domain.scheduling.queues import WaitSpan
+
+WIDTH, MARK = 400, 4
 HEIGHT, BAR, GAP, MARGIN = 140, 10, 4, 36
 LEAST_WIDTH = 260  # few bars are wider, so that the dates of the first and the last one stand below them
 
@@ -58,6 +62,33 @@ def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
     places = [str(row.get("place", "")) for row in rows] or [""]
     width = round(MARGIN + max(len(bars), 1) * step + GAP, 2)
     return BarChart(width, round(step - GAP, 2), tuple(bars), f"{largest:g}", places[0], places[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A wait on a line of `WIDTH` from the first wait to now; `marks` are its verdicts: place and decision."""
+
+    x: float
+    width: float
+    marks: tuple[tuple[float, str], ...]
+
+
+def wait_chart(waits: Sequence[WaitSpan], now: datetime) -> tuple[Span, ...]:
+    """Draw waits on one scale of time. One of which nothing says when it ended goes to its last verdict."""
+    first = min((one.since for one in waits), default=now)
+    seconds = max((now - first).total_seconds(), 1.0)
+
+    def place(at: datetime) -> float:
+        return round(WIDTH * min(max((at - first).total_seconds() / seconds, 0.0), 1.0), 2)
+
+    spans = []
+    for one in waits:
+        last = one.verdicts[-1][0] if one.verdicts else one.since
+        end = now if one.end is None else one.until or last
+        x = place(one.since)
+        marks = tuple((min(place(at), WIDTH - MARK), decision) for at, decision in one.verdicts)
+        spans.append(Span(x, max(place(end) - x, 1.0), marks))
+    return tuple(spans)
 
 
 def _number(row: dict[str, object], name: str) -> float:

@@ -9,18 +9,21 @@ from typing import Any
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.streams.exposure import sentences_on
-from ptkstore.console.charts import budget_chart
+from ptkstore.console.charts import Span, budget_chart, wait_chart
 from ptkstore.domain.accounting.assurances import SHARES, Assurance, budget_rests_on
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
+from ptkstore.domain.scheduling.simulations import MODES, Asked, Simulated
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.ledgers import block_rows, contexts_text
 from ptkstore.sdk.documents.resources import ptk_document, stream_document, version_document
+from ptkstore.sdk.documents.simulations import simulation_document
 from ptkstore.sdk.documents.validations import validation_row, waiting_text
 from ptkstore.sdk.notices import notice_document, training_document
 from ptkstore.sdk.subscriptions import subscription_document
@@ -34,9 +37,14 @@ PTKS_SHOWN = 500
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
 NOTICES_SHOWN = 20
+WAITS_SHOWN = 60
+FIELD_MOST = 20
 TRAININGS_SHOWN = 50
 BUDGETS_SHOWN = 12
 """Streams of which the overview shows what is left: each is a few statements, all else is read at once."""
+
+_FIELDS = {"rate": "0.5", "windows": "100", "seed": "0"}
+"""The numbers of the form of a simulation, and what they are at first."""
 
 
 class Pages:
@@ -96,11 +104,45 @@ class Pages:
             else None,
             "window": shown_span(stream.policy.window),
             "readable": rows is not None,
+            "queues": rows is not None and stream.policy.scheduler.lets_wait,
+            "name": name,
+            "form": simulation_form({})
+            if self._may(who, Action.STREAM_RECOMMEND, Named(stream=name))
+            else None,
             "n_blocks": len(rows or ()),
             "charts": {kind: budget_chart(members) for kind, members in newest.items()},
             "blocks": [row for members in newest.values() for row in members],
             "ptks": self._lines(self._service.ptks(stream=name)[:PTKS_SHOWN]),
         }
+
+    def queue(self, who: Principal, name: str) -> dict[str, Any]:
+        """Show who waits on a stream and for what, and when each PTK last waited: of the caller's context alone."""
+        self._identity.permit(who, Action.BUDGET_READ, Named(stream=_formed("stream", name)))
+        shown = {"name": name, "most": WAITS_SHOWN, "reason": "", "waits": [], "first": None}
+        try:
+            queued = {one.ptk_id: one for one in self._service.queue(name, team=who.team)}
+            waits = self._service.waits(name, team=who.team, limit=WAITS_SHOWN)
+        except UnknownName:
+            raise
+        except InvalidRequest as error:
+            return {**shown, "reason": str(error)}
+        spans = wait_chart(waits, self._service.clock.now())
+        rows = [_waited(one, span, queued.get(one.ptk_id)) for one, span in zip(waits, spans, strict=True)]
+        return {**shown, "waits": rows, "first": waits[0].since.isoformat() if waits else None}
+
+    def simulation(self, who: Principal, name: str, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Show what a simulation of a stream tells, of the caller's context; without a question, the form alone."""
+        self._identity.permit(who, Action.STREAM_RECOMMEND, Named(stream=_formed("stream", name)))
+        shown = {"name": name, "form": simulation_form(asked), "found": None, "problem": ""}
+        if not asked:
+            return shown
+        try:
+            found = self._service.simulate(name, _asked(asked), team=who.team)
+        except UnknownName:
+            raise
+        except InvalidRequest as error:
+            return {**shown, "problem": str(error)}
+        return {**shown, "found": simulation_document(found)}
 
     def ptks(self, who: Principal) -> dict[str, Any]:
         """Show the PTKs of all visible streams."""
@@ -200,6 +242,48 @@ class Pages:
         except (NotAllowed, UnknownName):
             return False
         return True
+
+
+def simulation_form(asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the fields of the form as they were sent, or as they are at first."""
+    fields = {name: asked.get(name, [first])[0][:FIELD_MOST] for name, first in _FIELDS.items()}
+    chosen = asked.get("scheduler", [] if asked else [one.value for one in MODES])
+    return {**fields, "schedulers": [(one.value, one.value in chosen) for one in Simulated]}
+
+
+def _asked(asked: Mapping[str, Sequence[str]]) -> Asked:
+    """Read the form of a simulation; `InvalidRequest` says what is wrong with it, and repeats nothing."""
+    said = {name: asked.get(name, [first])[0].strip() for name, first in _FIELDS.items()}
+    if any(len(text) > FIELD_MOST for text in said.values()):
+        raise InvalidRequest("rate, windows and seed are numbers")
+    try:
+        rate, windows, seed = float(said["rate"]), int(said["windows"]), int(said["seed"])
+        schedulers = tuple(map(Simulated, asked.get("scheduler", ())))
+    except ValueError:
+        raise InvalidRequest(
+            "rate, windows and seed are numbers, and schedulers are those of the form"
+        ) from None
+    return Asked(rate, windows, seed, schedulers)
+
+
+def _waited(one: WaitSpan, span: Span, queued: QueuedPtk | None) -> dict[str, Any]:
+    """A row of the page of a queue; what it says in words is what the plot shows."""
+    end = one.end or "still waits"
+    until = "" if one.until is None else f" until {shown_time(one.until.isoformat())}"
+    verdicts = "".join(f", {decision} {shown_time(at.isoformat())}" for at, decision in one.verdicts)
+    share = max((share.share for share in queued.allowances), default=0.0) if queued else None
+    return {
+        "ptk_id": one.ptk_id,
+        "since": one.since.isoformat(),
+        "until": None if one.until is None else one.until.isoformat(),
+        "end": one.end,
+        "looks": len(one.verdicts),
+        "verdict": one.verdicts[-1][1] if one.verdicts else "",
+        "waits_for": queued.waits_for.value if queued else "",
+        "share": share,
+        "span": span,
+        "label": f"{one.ptk_id}: since {shown_time(one.since.isoformat())}{until}, {end}{verdicts}",
+    }
 
 
 def shown_time(text: str | None) -> str:

@@ -16,7 +16,7 @@ from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.queues import QueuedPtk
+from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulations import Asked, Simulation
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
@@ -76,6 +76,9 @@ class Reading(Adapters):
 
     def queue(self, stream: str, *, team: str | None = None) -> tuple[QueuedPtk, ...]:
         return application.scheduling.read_queue.read_queue(stream, team=team, begin=self.read)
+
+    def waits(self, stream: str, *, team: str | None = None, limit: int) -> tuple[WaitSpan, ...]:
+        return application.scheduling.read_queue.read_waits(stream, team=team, limit=limit, begin=self.read)
 
     def simulate(self, stream: str, asked: Asked, *, team: str | None = None) -> Simulation:
         return application.scheduling.simulate_stream.simulate_stream(

@@ -21,6 +21,8 @@ PAGES = (
     "/console/ptks",
     "/console/ptks/taxi.speed",
     "/console/deliveries",
+    "/console/streams/taxi/queue",
+    "/console/streams/taxi/simulation",
 )
 
 

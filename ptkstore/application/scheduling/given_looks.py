@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
@@ -29,8 +30,8 @@ class Given:
         The last look that is under way or was answered with RETRY.
     verdicts : tuple of Validation
         Its verdicts since then, oldest first.
-    served_in : int or None
-        The newest window of the training that made a version.
+    served_in, served_at : int or None, datetime or None
+        The newest window of the training that made a version, and when it was published.
     fruitless_in : int or None
         The newest window of a training that was paid for and ended without a verdict.
     untested : tuple of int
@@ -45,6 +46,7 @@ class Given:
     fruitless_in: int | None = None
     untested: tuple[int, ...] = ()
     charged: tuple[BudgetRequest, ...] = ()
+    served_at: datetime | None = None
 
     @property
     def waits(self) -> bool:
@@ -70,14 +72,14 @@ def given_since(uow: CatalogView, wait: Wait, policy: Policy) -> Given:
     verdicts = {one.job_id: one for one in uow.validations.of(wait.ptk_id)}
     answered: list[Validation] = []
     last: Look | None = None
-    served_in = fruitless_in = None
+    served_in = fruitless_in = served_at = None
     for entry in reserved:
         job, verdict = trainings[entry.key], verdicts.get(_validation_of(entry.key))
         newest = job.window.index
         if verdict is not None:
             answered.append(verdict)
         if entry.key in made:
-            served_in = newest
+            served_in, (_, served_at) = newest, made[entry.key]
         elif verdict is not None or _is_under_way(uow, job):
             number = 1 if last is None else last.number + 1
             last = Look(number, len(entry.blocks.ranges), entry.loss, under_way=verdict is None)
@@ -90,7 +92,7 @@ def given_since(uow: CatalogView, wait: Wait, policy: Policy) -> Given:
             newest = trainings[reserved[-1].key].window.index
             untested = windows_behind(policy, reserved[-1].blocks, newest)
     requests = tuple(one.request for one in reserved)
-    return Given(last, tuple(answered), served_in, fruitless_in, untested, requests)
+    return Given(last, tuple(answered), served_in, fruitless_in, untested, requests, served_at)
 
 
 def _reserved(uow: CatalogView, keys: Sequence[str], wait: Wait) -> list[Entry]:

@@ -8,13 +8,17 @@ from ptkstore.application.scheduling.adaptive_trainings import (
     shared_lines,
 )
 from ptkstore.application.scheduling.budgeting_trainings import next_looks
+from ptkstore.application.scheduling.given_looks import Given, given_since
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_tried, is_of_context, waiting_ptks
 from ptkstore.domain.accounting.accountants import caps_of
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.waiting import GivenUp
 from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.model import Proposal
-from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
+from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
+from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import InvalidRequest
@@ -40,20 +44,66 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
         Nobody waits on the stream: its scheduler is `allocate`.
     """
     with begin() as uow:
-        owner = uow.streams.get(stream)
+        owner = _with_queue(uow, stream)
         match owner.policy.scheduler:
-            case Scheduler.ALLOCATE:
-                raise InvalidRequest(
-                    f"stream {stream!r} has no queue: its scheduler 'allocate' plans each window when it closes, so no "
-                    "PTK waits. PTKs wait on streams that were created with 'adaptive' or 'budgeting'"
-                )
             case Scheduler.ADAPTIVE:
                 queued = _queue(uow, owner)
-            case Scheduler.BUDGETING:
+            case _:
                 queued = _budgeted(uow, owner)
-    if team is not None and owner.policy.sharing.contexts:
-        queued = [one for one in queued if is_of_context(one.ptk_id, team, owner.policy)]
+    queued = [one for one in queued if _is_told(one.ptk_id, team, owner.policy)]
     return tuple(sorted(queued, key=lambda one: (one.since, one.ptk_id)))
+
+
+def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read) -> tuple[WaitSpan, ...]:
+    """Return when the PTKs of a stream last waited, of those that began last, the first to arrive first.
+
+    Parameters
+    ----------
+    team : str, optional
+        As of `read_queue`.
+    limit : int
+        How many PTKs are told of at most.
+
+    Raises
+    ------
+    UnknownName, InvalidRequest
+        As `read_queue` does.
+    """
+    with begin() as uow:
+        owner = _with_queue(uow, stream)
+        specs = {spec.ptk_id: spec for spec in uow.ptks.find(stream=stream)}
+        waits = [
+            wait
+            for ptk_id, wait in uow.waits.of(stream).items()
+            if ptk_id in specs and _is_told(ptk_id, team, owner.policy)
+        ]
+        waits.sort(key=lambda wait: (wait.since, wait.ptk_id))
+        return tuple(
+            _span(specs[wait.ptk_id], wait, given_since(uow, wait, owner.policy)) for wait in waits[-limit:]
+        )
+
+
+def _span(spec: PtkSpec, wait: Wait, given: Given) -> WaitSpan:
+    verdicts = tuple((one.at, str(one.verdict["decision"])) for one in given.verdicts)
+    until, end = given.served_at, None if given.served_at is None else "version"
+    if end is None and spec.waiting is not None and spec.waiting.given_up is not None:
+        end = spec.waiting.given_up.value
+        until = verdicts[-1][0] if spec.waiting.given_up is GivenUp.REJECT and verdicts else None
+    return WaitSpan(wait.ptk_id, wait.since, until, end, verdicts)
+
+
+def _with_queue(uow: CatalogView, stream: str) -> Stream:
+    found = uow.streams.get(stream)
+    if not found.policy.scheduler.lets_wait:
+        raise InvalidRequest(
+            f"stream {stream!r} has no queue: its scheduler {found.policy.scheduler.value!r} plans each window when it "
+            "closes, so no PTK waits. PTKs wait on streams that were created with 'adaptive' or 'budgeting'"
+        )
+    return found
+
+
+def _is_told(ptk_id: str, team: str | None, policy: Policy) -> bool:
+    return team is None or not policy.sharing.contexts or is_of_context(ptk_id, team, policy)
 
 
 def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:

@@ -43,3 +43,18 @@ class QueuedPtk:
     verdict: str | None
     waits_for: Awaited
     allowances: tuple[BlockShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSpan:
+    """The last time that a PTK waited; `verdicts` are those that it got meanwhile, each with its time.
+
+    `end` is None while it waits, `version` if it got one, and otherwise why it was given up. `until` is None where
+    nothing says when that was.
+    """
+
+    ptk_id: str
+    since: datetime
+    until: datetime | None
+    end: str | None
+    verdicts: tuple[tuple[datetime, str], ...]

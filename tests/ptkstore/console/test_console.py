@@ -34,7 +34,10 @@ def test_pages_show_streams_ptks_versions_and_deliveries(api: Api) -> None:
     client = signed_in(api)
     pages = {path: client.get(path) for path in PAGES}
     assert {page.status_code for page in pages.values()} == {200}
-    overview, stream, ptks, ptk, deliveries = (seen(page).text for page in pages.values())
+    overview, stream, ptks, ptk, deliveries, queue, simulation = (seen(page).text for page in pages.values())
+    assert "its scheduler 'allocate' plans each window" in queue
+    assert "PTKs that arrive per window" in simulation
+    assert "PTKs that arrive per window" in stream
     assert "taxi" in overview
     assert "1 subscription" in re.sub(r"\s+", " ", overview)
     assert "2026-01-05, train" in stream

@@ -11,18 +11,22 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.identity import Role
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.row_processes import RunFailed
 from tests.services.chromium import Chromium, executable
 from tests.support.api_server import Api
 from tests.support.plugins.lacking import needs
-from tests.support.world import DAY, ORIGIN, STREAM
+from tests.support.world import DAY, ORIGIN, STREAM, trips
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium")),
 ]
-PAGES = ("", "streams/taxi", "ptks", "ptks/taxi.speed", "deliveries")
+PAGES = (
+    *("", "streams/taxi", "ptks", "ptks/taxi.speed", "deliveries", "streams/rides/queue"),
+    "streams/rides/simulation?rate=0.5&windows=20&seed=1&scheduler=conserve&scheduler=guided",
+)
 LEAST_CONTRAST = 4.5  # WCAG AA for text
 DESCRIPTION = "Mean speed by hour of the day. <script>document.title='taken'</script>"
 
@@ -49,6 +53,13 @@ COLOURS = """
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with Api(tmp_path_factory.mktemp("home")) as api:
         world = api.world
+        world.stream("rides", scheduler=Scheduler.ADAPTIVE, rows_per_window=1_000, retention_windows=4)
+        test = {"accept": {"metric": "loss", "epsilon": 0.2}}
+        world.register("waits_long", stream="rides", config=test, target=1e-9, windows=(1, 2))
+        world.register("served", stream="rides", epsilon=0.1)
+        world.service.ingest("rides", trips([i / 1_000 for i in range(1_000)]))
+        world.service.close_windows("rides", ORIGIN + DAY)
+        world.work("prepare", "allocate", "schedule", "train", "validate", "place", "flip")
         world.stream(retention_windows=40)
         world.register(epsilon=0.35, description=DESCRIPTION)
         world.register("busy_hours", epsilon=0.2)
@@ -109,7 +120,7 @@ def test_every_page_can_be_read_by_everybody(
     browser.size(width, 800)
     browser.scheme(scheme)
     browser.go(f"{api.url}/console/{page}")
-    kept(browser, f"{page.replace('/', '-') or 'overview'}-{width}-{scheme}")
+    kept(browser, f"{page.partition('?')[0].replace('/', '-') or 'overview'}-{width}-{scheme}")
     assert browser.run("document.documentElement.scrollWidth") <= width  # wide tables scroll by themselves
     if width < 500:  # a row of a table is a card there
         assert browser.run(
@@ -165,6 +176,28 @@ def test_a_word_is_explained_when_the_keyboard_reaches_it(browser: Chromium, api
     assert browser.run("document.activeElement.textContent") == "block"
     assert browser.run(shown).strip('"') == browser.run("document.activeElement.title")
     assert "privacy budget of its own" in browser.run("document.activeElement.title")
+
+
+def test_the_lines_of_a_queue_stand_for_who_waited_when(browser: Chromium, api: Api) -> None:
+    browser.size(1_100, 800)
+    browser.go(f"{api.url}/console/streams/rides/queue")
+    drawn: Any = browser.run(
+        "[...document.querySelectorAll('svg.wait')].map(s => [s.querySelector('title').textContent, "
+        "s.querySelector('.waited').width.baseVal.value > 0, s.querySelectorAll('.retried').length])"
+    )
+    assert [(title.partition(":")[0], waited, retries) for title, waited, retries in drawn] == [
+        ("taxi.served", True, 0),
+        ("taxi.waits_long", True, 1),
+    ]
+
+
+def test_a_simulation_is_asked_for_by_the_form(browser: Chromium, api: Api) -> None:
+    browser.size(1_100, 800)
+    browser.go(f"{api.url}/console/streams/rides")
+    browser.submit("form.asks", windows="10")
+    assert browser.run("location.pathname") == "/console/streams/rides/simulation"
+    assert "10 windows" in browser.run("document.querySelector('main').innerText")
+    assert browser.run("document.querySelectorAll('main tbody tr').length") == 3
 
 
 def test_the_bars_stand_for_the_budget(browser: Chromium, api: Api) -> None:
