@@ -6,6 +6,7 @@ of each model is the mean over the pool, and known. The parts:
 - *violations* and *needs*: pipelines retry until a validator accepts. How often does an accepted model miss its target
   (Table 2), and how many rows did it take (Figure 6)?
 - *quality*: expected loss against rows and epsilon (Figure 5);
+- *descents*: the same three for logistic regression and networks by gradient descent, with fewer seeds for networks;
 - *blocks*: noise drawn once over many blocks, or once for each (Figure 7);
 - *releases*: how long PTKs wait under different policies, in the simulator (Figure 8).
 
@@ -28,7 +29,9 @@ import numpy as np
 import tables as page_tables
 from _common import blocks as in_blocks
 from _common import clicks, plots, populations, release_times, sage_tables, trips, violations
+from _common.descents import Descent
 from _common.pipelines import CellMeans, ClassMeans, LeastSquares, MeanValues, Pipeline
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from ptklib.exceptions import UnmatchedWarning
@@ -46,9 +49,10 @@ UNITS = {"loss": "mean squared error", "accuracy": "accuracy"}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """How much is measured; `network_seeds` is for networks, whose trainings take most time."""
 
     seeds: int
+    network_seeds: int
     first_look: int
     doublings: int
     n_targets: int
@@ -62,6 +66,7 @@ class Sizes:
 
 FULL = Sizes(
     seeds=20,
+    network_seeds=10,
     first_look=10_000,
     doublings=6,
     n_targets=20,
@@ -76,10 +81,11 @@ FULL = Sizes(
         tuple(20_000 * 2**k for k in range(11)),
         20,
     ),
-    rates=(0.1, 0.3, 0.5, 0.7, 1.0),
+    rates=(0.1, 0.3, 0.5, 0.7, 1.0, 1.3, 1.6),
 )
 QUICK = Sizes(
     seeds=2,
+    network_seeds=2,
     first_look=10_000,
     doublings=2,
     n_targets=3,
@@ -91,17 +97,28 @@ QUICK = Sizes(
     rates=(0.1,),
 )
 EPSILONS = (None, 1.0, 0.25, 0.05)
+DESCENT_EPSILONS = (None, 1.0, 0.25)
+HIDDEN = (32, 16)
+RATIOS = (
+    ("conserve", "streaming"),
+    ("conserve", "query"),
+    ("conserve", "aggressive"),
+    ("guided", "conserve"),
+    ("DPack", "guided"),
+)
 BLOCK_EPSILONS = (1.0, 0.1)
 EXCESS = (1.05, 1.1, 1.2, 1.35, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The pipelines whose data there are; `linear` is the one of Figure 7."""
+    """The pipelines whose data there are; `linear` is the one of Figure 7, `descended` the linear one by descent."""
 
     linear: LeastSquares
     validated: Sequence[Pipeline]
     others: Sequence[Pipeline]
+    descended: Descent
+    descents: Sequence[Descent]
 
 
 def load(asked: argparse.Namespace) -> Loaded:
@@ -122,7 +139,23 @@ def load(asked: argparse.Namespace) -> Loaded:
         MeanValues(cabs, f"taxi speeds by {key}", "error in miles an hour", key, speeds, populations.SPEEDS)
         for key in ("hour", "weekday", "week")
     ]
-    return Loaded(linear, (linear, LeastSquares(ads, "ad clicks, linear classifier", "accuracy")), others)
+    descents = (
+        Descent(cabs, "taxi durations, neural network", hidden=HIDDEN),
+        Descent(ads, "ad clicks, logistic regression", "accuracy"),
+        Descent(ads, "ad clicks, neural network", "accuracy", HIDDEN),
+    )
+    return Loaded(
+        linear,
+        (linear, LeastSquares(ads, "ad clicks, linear classifier", "accuracy")),
+        others,
+        Descent(cabs, "taxi durations, linear regression by descent"),
+        descents,
+    )
+
+
+def seeds_of(pipeline: Pipeline, sizes: Sizes) -> int:
+    """Return how often the pipeline is measured."""
+    return sizes.network_seeds if isinstance(pipeline, Descent) and pipeline.hidden else sizes.seeds
 
 
 def plan_of(pipeline: Pipeline, sizes: Sizes) -> violations.Plan:
@@ -132,44 +165,67 @@ def plan_of(pipeline: Pipeline, sizes: Sizes) -> violations.Plan:
     first = [violations.Look(sizes.first_look, epsilon) for epsilon in (0.125, 0.25, 0.5)]
     later = [violations.Look(sizes.first_look * 2**k, 1.0) for k in range(sizes.doublings + 1)]
     targets = np.geomspace(1.01 * best, pipeline.naive(), sizes.n_targets).tolist()
-    return violations.Plan((*first, *later), targets, sizes.repeats, (0.01, ETA), sizes.seeds)
+    seeds = seeds_of(pipeline, sizes)
+    return violations.Plan((*first, *later), targets, sizes.repeats, (0.01, ETA), seeds)
 
 
 def validate(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
     """Measure Table 2 and Figure 6."""
-    accepted, missed, panels, needed = {}, {}, [], []
+    yield from _accepted(loaded.validated, sizes, "target violations", out / "sage_needs.svg")
+    missed = {}
     for pipeline in loaded.validated:
-        plan = plan_of(pipeline, sizes)
-        accepted[pipeline.name] = found = violations.measure(pipeline, plan)
-        n_train = sizes.first_look * 4
         missed[pipeline.name] = violations.just_missed(
-            pipeline, n_train, sizes.tested, (0.1, 1.0), plan, sizes.tries
+            pipeline, sizes.first_look * 4, sizes.tested, (0.1, 1.0), plan_of(pipeline, sizes), sizes.tries
         )
-        table, panel = sage_tables.needs(pipeline, plan, found, ETA)
-        needed.append(table)
-        panels.append(panel)
-    yield sage_tables.violations(accepted, plan)
     yield sage_tables.just_missed(missed)
-    yield from needed
-    plots.save_panels(panels, out / "sage_needs.svg")
 
 
 def quality(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
     """Measure Figure 5."""
+    yield from _quality((*loaded.validated, *loaded.others), sizes, EPSILONS, out / "sage_quality.svg")
+
+
+def descents(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
+    """Measure Figure 5, Table 2 and Figure 6 for models by gradient descent."""
+    measured = (loaded.descended, *loaded.descents)
+    yield from _quality(measured, sizes, DESCENT_EPSILONS, out / "sage_descents_quality.svg")
+    name = "target violations, gradient descent"
+    yield from _accepted(loaded.descents, sizes, name, out / "sage_descents_needs.svg")
+
+
+def _accepted(pipelines: Sequence[Pipeline], sizes: Sizes, name: str, path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the table of violations, and that of the rows to ACCEPT for each pipeline; draw the latter."""
+    plans = [plan_of(pipeline, sizes) for pipeline in pipelines]
+    found = [violations.measure(pipeline, plan) for pipeline, plan in zip(pipelines, plans, strict=True)]
+    names = [pipeline.name for pipeline in pipelines]
+    yield sage_tables.violations(name, dict(zip(names, found, strict=True)), plans)
     panels = []
-    for pipeline in (*loaded.validated, *loaded.others):
-        losses = np.empty((len(sizes.trained), len(EPSILONS), sizes.seeds))
-        for seed in range(sizes.seeds):
+    for pipeline, plan, accepted in zip(pipelines, plans, found, strict=True):
+        table, panel = sage_tables.needs(pipeline, plan, accepted, ETA)
+        yield table
+        panels.append(panel)
+    plots.save_panels(panels, path)
+
+
+def _quality(
+    pipelines: Sequence[Pipeline], sizes: Sizes, epsilons: Sequence[float | None], path: Path
+) -> Iterator[dict[str, Any]]:
+    """Yield the table of each pipeline's quality, and draw them."""
+    panels = []
+    for pipeline in pipelines:
+        seeds = seeds_of(pipeline, sizes)
+        losses = np.empty((len(sizes.trained), len(epsilons), seeds))
+        for seed in range(seeds):
             rng = np.random.default_rng(seed)
             rows = rng.integers(0, len(pipeline.population), max(sizes.trained))
             for i, n_rows in enumerate(sizes.trained):
-                found = pipeline.losses_at(rows[:n_rows], EPSILONS)
+                found = pipeline.losses_at(rows[:n_rows], epsilons)
                 losses[i, :, seed] = [one.mean() for one in found]
         unit = UNITS.get(pipeline.metric, pipeline.metric)
-        table, panel = sage_tables.quality(pipeline, sizes.trained, EPSILONS, losses, unit)
+        table, panel = sage_tables.quality(pipeline, sizes.trained, epsilons, losses, unit)
         yield table
         panels.append(panel)
-    plots.save_panels(panels, out / "sage_quality.svg")
+    plots.save_panels(panels, path)
 
 
 def blocks(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
@@ -187,14 +243,17 @@ def blocks(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
 
 def releases(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
     """Measure Figure 8; it reads no rows."""
-    table, panel = sage_tables.releases(release_times.measure(sizes.rates, sizes.seeds))
+    found = release_times.measure(sizes.rates, sizes.seeds)
+    table, panel = sage_tables.releases(found)
     yield table
+    yield sage_tables.release_ratios(found, RATIOS)
     plots.save_panels([panel], out / "sage_releases.svg")
 
 
 PARTS: Mapping[str, Callable[[Loaded, Sizes, Path], Iterator[dict[str, Any]]]] = {
     "violations": validate,
     "quality": quality,
+    "descents": descents,
     "blocks": blocks,
     "releases": releases,
 }
@@ -205,12 +264,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _asked(argv)
     sizes = QUICK if asked.quick else FULL
     if asked.seeds is not None:
-        sizes = replace(sizes, seeds=asked.seeds, blocks=replace(sizes.blocks, seeds=asked.seeds))
+        sizes = replace(
+            sizes,
+            seeds=asked.seeds,
+            network_seeds=asked.seeds,
+            blocks=replace(sizes.blocks, seeds=asked.seeds),
+        )
     asked.out.mkdir(parents=True, exist_ok=True)
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UnmatchedWarning
-        )  # small samples at a small epsilon: that is what is measured
+        for expected in (UnmatchedWarning, ConvergenceWarning):  # few rows, a small epsilon, few epochs
+            warnings.simplefilter("ignore", expected)
         loaded = load(asked)
         for name in asked.parts:
             start = time.process_time()
@@ -233,7 +296,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
         "--generated", type=int, metavar="ROWS", help="no files: trips and clicks are made up"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seeds", type=int, help=f"default {FULL.seeds}, with --quick {QUICK.seeds}")
+    parser.add_argument("--seeds", type=int, help=f"default {FULL.seeds}, {FULL.network_seeds} for networks")
     parser.add_argument("--quick", action="store_true", help="measure little of everything")
     parser.add_argument(
         "--out", type=Path, default=Path("scenario-results"), help="folder of plots and numbers"

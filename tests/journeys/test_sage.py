@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 pytestmark = pytest.mark.long
 
@@ -62,8 +62,9 @@ def test_the_script_measures_everything_and_renews_a_page(tmp_path: Path) -> Non
     options = ["--generated", "3000", "--quick", "--out", str(tmp_path / "out"), "--page", str(page)]
     assert import_module("sage").main(options) == 0
     saved = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*.json")}
-    assert set(saved) == {"sage_violations", "sage_quality", "sage_blocks", "sage_releases"}
-    assert len(saved["sage_quality"]) == 6
+    parts = ("violations", "quality", "descents", "blocks", "releases")
+    assert set(saved) == {f"sage_{name}" for name in parts}
+    assert (len(saved["sage_quality"]), len(saved["sage_descents"])) == (6, 8)
     assert all(
         len(row) == len(table["header"]) for part in saved.values() for table in part for row in table["rows"]
     )
@@ -71,9 +72,8 @@ def test_the_script_measures_everything_and_renews_a_page(tmp_path: Path) -> Non
     assert "old" not in text
     assert re.search(r"\| +0\.1 \| +\d+\.\d ± \d+\.\d", text)
     figures = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert figures == {
-        f"sage_{name}.svg" for name in ("quality", "needs", "blocks_quality", "blocks_needs", "releases")
-    }
+    drawn = [f"{part}_{what}" for part in ("descents", "blocks") for what in ("quality", "needs")]
+    assert figures == {f"sage_{name}.svg" for name in ("quality", "needs", "releases", *drawn)}
 
 
 def test_the_script_says_which_files_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +95,42 @@ def test_models_without_noise_are_the_usual_ones_and_noise_fades_out() -> None:
     cells = pipelines.CellMeans(population, "cells")
     assert cells.losses(rows, None).mean() < without.mean() < linear.naive()
     assert linear.losses(rows, 0.001).mean() > 2 * without.mean()
+
+
+@pytest.mark.filterwarnings("ignore::ptklib.exceptions.UnmatchedWarning")
+def test_models_by_descent_are_those_of_scikit_learn_and_noise_fades_out() -> None:
+    pipelines, descents = import_module("_common.pipelines"), import_module("_common.descents")
+    population = cabs(4_000)
+    rows = np.arange(len(population))
+    linear = descents.Descent(population, "linear")
+    usual = pipelines.LeastSquares(population, "usual").losses(rows, None)
+    without, released = linear.losses_at(np.tile(rows, 20), (None, 10.0))
+    np.testing.assert_allclose(linear.losses(rows, None), usual, atol=1e-4)
+    assert released.mean() == pytest.approx(without.mean(), rel=0.1)
+    assert linear.losses(rows[:500], 0.01).mean() > 2 * without.mean()
+
+
+def test_descent_classifies_and_networks_bend() -> None:
+    populations, clicks = import_module("_common.populations"), import_module("_common.clicks")
+    descents = import_module("_common.descents")
+    population = populations.of_clicks(clicks.generate(4_000))
+    rows = np.arange(len(population))
+    logistic = descents.Descent(population, "logistic", "accuracy")
+    usual = LogisticRegression().fit(population.features, population.label).predict(population.features)
+    np.testing.assert_array_equal(logistic.losses(rows, None), usual != population.label)
+    assert (
+        logistic.losses(np.tile(rows, 10), 10.0).mean()
+        < (logistic.naive() + np.mean(usual != population.label)) / 2
+    )
+    odd = np.add(*np.divmod(np.arange(4_000) % 6, 3)) % 2  # a sum of categories cannot tell
+    pairs = dict(zip("ab", np.divmod(np.arange(4_000) % 6, 3), strict=True))
+    sizes = {"a": 2, "b": 3}
+    features = populations.indicators(list(pairs.values()), list(sizes.values()))
+    parity = populations.Population("parity", features, odd.astype(float), 2**0.5, pairs, sizes)
+    assert descents.Descent(parity, "line", "accuracy").losses(rows, None).mean() > 0.3
+    for epsilon in (None, 10.0):
+        network = descents.Descent(parity, "network", "accuracy", (32, 16))
+        assert network.losses(np.tile(rows, 10), epsilon).mean() < 0.05
 
 
 def test_sums_of_chunks_are_those_of_all_rows() -> None:
@@ -193,8 +229,9 @@ def tables(repository: Path) -> dict[str, list[list[str]]]:
 
 def test_the_page_shows_violations_that_were_measured(repository: Path) -> None:
     limit = import_module("_common.violations").upper_limit
-    rows = tables(repository)["target violations"]
-    assert len({(model, eta) for model, eta, *_ in rows}) == 4
+    found = tables(repository)
+    rows = found["target violations"] + found["target violations, gradient descent"]
+    assert len({(model, eta) for model, eta, *_ in rows}) == 10
     for _, eta, validator, n, bad, rate, shown, below in rows:
         accepted, violations = int(n.replace(",", "")), int(bad.replace(",", ""))
         assert accepted >= 1_000
@@ -210,7 +247,7 @@ def test_the_page_shows_violations_that_were_measured(repository: Path) -> None:
 def test_the_page_shows_plots_and_names_its_command(repository: Path) -> None:
     page = (repository / "docs" / "sage.md").read_text()
     figures = re.findall(r"\]\((figures/.+?)\)", page)
-    assert len(figures) == 5
+    assert len(figures) == 7
     assert all((repository / "docs" / figure).exists() for figure in figures)
     assert "python examples/scenarios/sage.py" in page
     assert len(tables(repository)["release times"][0]) == 7

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from _common.populations import Population
@@ -50,12 +52,28 @@ class Pipeline(ABC):
 
 
 @dataclass(frozen=True)
-class LeastSquares(Pipeline):
-    """Linear regression: `AdaSSPRegressor`, and ridge regression without noise.
+class Labels(Pipeline):
+    """A prediction of the label.
 
     The loss is the squared error. Where `metric` is "accuracy" the label is 0 or 1, the answer is whether the
     prediction exceeds 1/2, and the loss is 1 for a wrong one.
     """
+
+    def losses_of_answers(self, predicted: npt.NDArray[np.floating[Any]]) -> Floats:
+        """Return the loss on each row of the population of a prediction for each."""
+        if self.metric == "accuracy":
+            return np.asarray((predicted > 0.5) != (self.population.label > 0.5), dtype=np.float64)
+        return np.asarray((np.clip(predicted, 0, 1) - self.population.label) ** 2)
+
+    def naive(self) -> float:
+        """Return the loss of the mean, or of the more frequent class."""
+        mean = float(self.population.label.mean())
+        return min(mean, 1 - mean) if self.metric == "accuracy" else float(self.population.label.var())
+
+
+@dataclass(frozen=True)
+class LeastSquares(Labels):
+    """Linear regression: `AdaSSPRegressor`, and ridge regression without noise."""
 
     def losses(self, rows: Ints, epsilon: float | None) -> Floats:
         """Return the loss on each row of the population."""
@@ -70,15 +88,9 @@ class LeastSquares(Pipeline):
 
     def losses_of(self, weights: Floats) -> Floats:
         """Return the loss on each row of the population of weights, the intercept last."""
-        predicted = self.population.features @ weights[:-1].astype(np.float32) + np.float32(weights[-1])
-        if self.metric == "accuracy":
-            return np.asarray((predicted > 0.5) != (self.population.label > 0.5), dtype=np.float64)
-        return np.asarray((np.clip(predicted, 0, 1) - self.population.label) ** 2)
-
-    def naive(self) -> float:
-        """Return the loss of the mean, or of the more frequent class."""
-        mean = float(self.population.label.mean())
-        return min(mean, 1 - mean) if self.metric == "accuracy" else float(self.population.label.var())
+        return self.losses_of_answers(
+            self.population.features @ weights[:-1].astype(np.float32) + np.float32(weights[-1])
+        )
 
     def parts(self, rows: Ints, size: int = CHUNK) -> list[PartialStatistics]:
         """Return the exact sums of each `size` rows."""

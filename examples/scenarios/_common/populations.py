@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Population:
         Public bound of the norm of a row of features: the root of the number of categories that were made indicators.
     keys : mapping of str to ndarray of shape (n,), int64
         Public keys of rows, from 0.
+    categories : mapping of str to int
+        The keys whose indicators the features are, and how many values each has; empty if they are numbers.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Population:
     label: Floats
     norm: float
     keys: dict[str, Ints]
+    categories: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -56,15 +59,22 @@ def of_trips(rows: pd.DataFrame) -> Population:
     """Return trips with their duration in parts of 9000 s; indicators of hour, weekday and distance."""
     distance = np.searchsorted(np.log(MILES), rows["log_miles"])
     hour, weekday = rows["hour"].to_numpy(), rows["weekday"].to_numpy()
-    sizes = (24, 7, len(MILES) + 1)
+    sizes = {"hour": 24, "weekday": 7, "distance": len(MILES) + 1}
     seconds = np.exp(rows["log_seconds"].to_numpy())
-    cells = (distance * 24 + hour) * 7 + weekday
+    keys = {
+        "hour": hour,
+        "weekday": weekday,
+        "distance": distance,
+        "week": (rows["time"].dt.day.to_numpy() - 1) // 7,
+        "cell": (distance * 24 + hour) * 7 + weekday,
+    }
     return Population(
         "taxi trips",
-        indicators((hour, weekday, distance), sizes),
+        indicators([keys[name] for name in sizes], list(sizes.values())),
         seconds / SECONDS_MOST,
         len(sizes) ** 0.5,
-        {"hour": hour, "weekday": weekday, "week": (rows["time"].dt.day.to_numpy() - 1) // 7, "cell": cells},
+        keys,
+        sizes,
     )
 
 
@@ -75,13 +85,14 @@ def speeds(rows: pd.DataFrame) -> Floats:
 
 def of_clicks(found: clicks.Clicks) -> Population:
     """Return impressions with their click; indicators of the categories, the 50 most frequent values of each."""
-    codes, sizes = [], []
+    codes, sizes = {}, {}
     for name in found.categories:
         common = found.rows[name].value_counts().index[:50]
-        codes.append(pd.Categorical(found.rows[name], categories=common).codes.astype(np.int64) + 1)
-        sizes.append(len(common) + 1)
+        codes[name] = pd.Categorical(found.rows[name], categories=common).codes.astype(np.int64) + 1
+        sizes[name] = len(common) + 1
+    features = indicators(list(codes.values()), list(sizes.values()))
     label = found.rows[clicks.LABEL].to_numpy(dtype=np.float64)
-    return Population("ad clicks", indicators(codes, sizes), label, len(sizes) ** 0.5, {})
+    return Population("ad clicks", features, label, len(sizes) ** 0.5, codes, sizes)
 
 
 def load_houses(path: Path) -> Population:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,17 @@ NON_PRIVATE = "without noise"
 Measured = dict[str, Any]
 
 
-def violations(found: Mapping[str, Mapping[tuple[str, float], Accepted]], plan: Plan) -> Measured:
-    """Return the table of target violations."""
+def violations(
+    name: str, found: Mapping[str, Mapping[tuple[str, float], Accepted]], plans: Sequence[Plan]
+) -> Measured:
+    """Return the table of target violations; plans in the order of `found`."""
     rows, saved = [], []
-    for name, of_pipeline in found.items():
+    for pipeline, of_pipeline in found.items():
         for (validator, eta), accepted in sorted(of_pipeline.items(), key=lambda item: item[0][1]):
             yes = holds(accepted.limit, eta)
             rows.append(
                 [
-                    name,
+                    pipeline,
                     f"{eta:g}",
                     validator,
                     f"{accepted.n:,}",
@@ -39,7 +41,7 @@ def violations(found: Mapping[str, Mapping[tuple[str, float], Accepted]], plan: 
             )
             saved.append(
                 {
-                    "pipeline": name,
+                    "pipeline": pipeline,
                     "eta": eta,
                     "validator": validator,
                     "accepted": accepted.n,
@@ -48,14 +50,19 @@ def violations(found: Mapping[str, Mapping[tuple[str, float], Accepted]], plan: 
                     "holds": yes,
                 }
             )
-    runs = len(plan.targets) * plan.repeats * plan.seeds
+    sizes = {plan.seeds: len(plan.targets) * plan.repeats * plan.seeds for plan in plans}
     return {
-        "table": "sage: target violations",
-        "said": f"{plan.seeds} sequences of models, {runs:,} runs for each row; limit: upper 95 %, Clopper-Pearson",
+        "table": f"sage: {name}",
+        "said": f"{_either(sizes)} sequences of models, {_either(sizes.values())} runs for each row; "
+        "limit: upper 95 %, Clopper-Pearson",
         "header": ["model", "η", "validator", "accepted", "violations", "rate", "limit", "limit < η"],
         "rows": rows,
         "found": saved,
     }
+
+
+def _either(numbers: Iterable[int]) -> str:
+    return " or ".join(f"{number:,}" for number in sorted(numbers))
 
 
 def just_missed(found: Mapping[str, Sequence[JustMissed]]) -> Measured:
@@ -224,3 +231,21 @@ def releases(found: Sequence[Waits]) -> tuple[Measured, Panel]:
             {"policy": o.policy, "rate": o.rate, "hours": o.hours, "released": o.released} for o in found
         ],
     }, Panel("release times", "PTKs an hour", "hours to release", points, scales=("linear", "log"))
+
+
+def release_ratios(found: Sequence[Waits], pairs: Sequence[tuple[str, str]]) -> Measured:
+    """Return the table of ratios of the times of two policies on the same PTKs, seed by seed."""
+    at = {(one.policy, one.rate): np.array(one.hours) for one in found}
+    rates = sorted({one.rate for one in found})
+
+    def cell(rate: float, ours: str, theirs: str) -> str:
+        both = (ours, rate) in at and (theirs, rate) in at
+        return shown(at[ours, rate] / at[theirs, rate], ".2f") if both else "not run"
+
+    return {
+        "table": "sage: ratios of release times",
+        "said": f"hours to release of the first policy in parts of the second's, on the same PTKs; "
+        f"{len(found[0].runs)} seeds",
+        "header": ["PTKs an hour", *(f"{ours} / {theirs}" for ours, theirs in pairs)],
+        "rows": [[f"{rate:g}", *(cell(rate, *pair) for pair in pairs)] for rate in rates],
+    }
