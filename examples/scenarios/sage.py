@@ -10,7 +10,7 @@ of each model is the mean over the pool, and known. The parts:
 - *blocks*: noise drawn once over many blocks, or once for each (Figure 7);
 - *releases*: how long PTKs wait under different policies, in the simulator (Figure 8).
 
-`--quick` measures little of everything, in seconds: it tries the script and says nothing about the world.
+`--quick` measures little of everything, in a minute: it tries the script and says nothing about the world.
 """
 
 from __future__ import annotations
