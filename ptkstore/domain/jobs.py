@@ -177,6 +177,11 @@ class Job:
         return WindowId(self.stream, self.window_index)
 
     @property
+    def oldest(self) -> WindowId:
+        """The oldest window that a run may read; the same as `window` where it reads one."""
+        return self.window if self.oldest_window is None else WindowId(self.stream, self.oldest_window)
+
+    @property
     def is_drop(self) -> bool:
         """Whether it is the expiry of a window whose blocks are all retired, and which its retention still keeps."""
         return self.kind is JobKind.EXPIRE and self.id.endswith(f"/{_RETIRED}")

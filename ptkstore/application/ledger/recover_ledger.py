@@ -128,7 +128,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         for job in uow.jobs.find(stream=stream.name)
         if job.kind in RUNS
         and job.state is not JobState.ENDED
-        and (job.window.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
+        and (job.oldest.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
     ]
     ended = [job for job in live if job.kind is not JobKind.PARTIAL]
     for job in ended:

@@ -32,9 +32,7 @@ def may_go(uow: CatalogView, window: WindowId, policy: Policy) -> bool:
 def drop_windows_of(uow: UnitOfWork, run: Job, now: datetime) -> None:
     """Queue the expiry of those windows of a run that may go now that it has ended."""
     policy = uow.streams.get(run.stream).policy
-    newest = run.window.index
-    oldest = newest if run.oldest_window is None else run.oldest_window
-    drop_windows(uow, run.stream, range(oldest, newest + 1), policy, now)
+    drop_windows(uow, run.stream, range(run.oldest.index, run.window.index + 1), policy, now)
 
 
 def drop_windows(uow: UnitOfWork, stream: str, windows: Iterable[int], policy: Policy, now: datetime) -> None:

@@ -74,8 +74,7 @@ def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) 
     if version is None and job.outcome is not None:
         code = job.outcome.value if word is None else word.code
         ended_at = None if word is None else word.at
-    window = job.window.index
-    oldest = window if job.oldest_window is None else job.oldest_window
+    newest, oldest = job.window.index, job.oldest.index
     return Training(
-        str(job.ptk_id), window, job.state, job.outcome, code, version, ended_at, oldest, job.look
+        str(job.ptk_id), newest, job.state, job.outcome, code, version, ended_at, oldest, job.look
     )

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ptklib import CountFeaturizer
-from ptkstore.domain.jobs import JobState, Outcome, scheduler_of
+from ptkstore.adapters.keys.store import FileKeyStore
+from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_id, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.allowances import Share
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
@@ -364,3 +365,23 @@ def test_streams_of_before_have_the_scheduler_that_they_had() -> None:
         Scheduler.ALLOCATE,
         Mode.GUIDED,
     )
+
+
+def test_a_recovery_ends_a_look_with_one_window_in_doubt(
+    stream: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.register(epsilon=0.1, windows=(2, 2))
+    day(stream, 0)
+    stream.clock.pass_(hours=1)
+    stream.ingest([1 + one for one in ROWS])
+    stream.close(2)
+    stream.work("prepare", "allocate", "schedule")
+    training = stream.job(job_id(JobKind.TRAIN, PTK, 1))
+    assert (training.state, training.oldest.index) == (JobState.READY, 0)
+    # as if window 0 had been opened once more since the backup, and window 1 never
+    monkeypatch.setattr(FileKeyStore, "in_doubt", lambda self, stream, journal: 1)
+    stream.service.recover_ledger()
+    assert stream.job(training.id).outcome is Outcome.WITHDRAWN
+    with stream.service.read() as uow:
+        (reserve, end) = uow.ledger.history(str(training.reservation))
+    assert (reserve.kind, end.kind) == (EntryKind.RESERVE, EntryKind.RELEASE)
