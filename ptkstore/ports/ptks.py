@@ -30,6 +30,9 @@ class PtksView(Protocol):
     def stream_of(self, ptk_id: str) -> str:
         """Return the stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
 
+    def first_window(self, ptk_id: str) -> int:
+        """Return the window below which none was or is ever read for a PTK; 0 where that is not known."""
+
     def ids_on(self, stream: str) -> tuple[str, ...]:
         """Name all PTKs that a stream ever had, in order.
 
@@ -43,8 +46,11 @@ class PtksView(Protocol):
 class Ptks(PtksView, Protocol):
     """Registered PTKs, each with what its profile says today."""
 
-    def add(self, spec: PtkSpec) -> None:
-        """Register, or register again on the stream it was deregistered from; `NameTaken` as `check_free` raises it."""
+    def add(self, spec: PtkSpec, first_window: int = 0) -> None:
+        """Register, or register again on the stream it was deregistered from; `NameTaken` as `check_free` raises it.
+
+        No window below `first_window` was or is ever read for it. That is kept of the first registration.
+        """
 
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""

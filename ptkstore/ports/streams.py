@@ -95,6 +95,9 @@ class WindowsView(Protocol):
     def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
         """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
 
+    def first_kept(self, stream: str) -> int:
+        """Return the first window that has not expired; the keys of all before it are destroyed."""
+
     def prepared(self, stream: str) -> tuple[int, ...]:
         """Return the windows whose rows lie in partitions and do not expire, rising."""
 

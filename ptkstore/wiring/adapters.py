@@ -218,7 +218,15 @@ class Adapters:
         """What registers PTKs."""
         from ptkstore.application.ptks.team_code import Registering
 
-        return Registering(self.begin, self.clock, self.features, self.bundles, self.sandbox)
+        return Registering(
+            self.begin,
+            self.clock,
+            self.features,
+            self.bundles,
+            self.sandbox,
+            self.keys,
+            self.catalog.journal_view(),
+        )
 
     @property
     def private_places(self) -> PrivatePlaces:

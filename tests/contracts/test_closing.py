@@ -376,6 +376,18 @@ class ClosingContract:
             assert [w.state for w in uow.windows.of(STREAM)] == gone
             assert [w.state for w in uow.windows.of("bikes")] == kinds
 
+    def test_the_first_window_that_is_kept_has_none_before_it_that_is(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog)
+        span = (ORIGIN, ORIGIN + DAY)
+        with catalog.begin() as uow:
+            assert uow.windows.first_kept(STREAM) == 0
+            for name, kind in ((STREAM, WindowState.EXPIRED), ("bikes", WindowState.PREPARED)):
+                uow.windows.add(*(Window(WindowId(name, n), *span, kind) for n in range(4)))
+            assert (uow.windows.first_kept(STREAM), uow.windows.first_kept("bikes")) == (4, 0)
+            for state in set(WindowState) - {WindowState.EXPIRED}:
+                uow.windows.set_state(WindowId(STREAM, 2), state)
+                assert uow.windows.first_kept(STREAM) == 2  # window 3 was dropped before its retention ended
+
     def test_many_jobs_are_added_and_known_ones_left(self, catalog: SqlCatalog) -> None:
         add(catalog, replace(job("job-600"), attempt=7))
         with catalog.begin() as uow:

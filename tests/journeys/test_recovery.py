@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.jobs import JobKind, Outcome, job_id
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.errors import CatalogBehind, Refused
@@ -215,3 +217,43 @@ def test_who_waits_goes_on_waiting_and_allowances_are_divided_anew(tmp_path: Pat
         assert local(restored.store).verify_ledger(scenario.STREAM).faults == ()
         for service in restored.services:
             service.close()
+
+
+def test_windows_count_as_looks_of_a_name_unless_they_were_gone_when_it_was_surely_new(
+    tmp_path: Path,
+) -> None:
+    """The time that is forgotten may have known names that come before the recovery or after it."""
+    asked: dict[str, Any] = {
+        "team": scenario.TEAM,
+        "stream": scenario.STREAM,
+        "config": {"accept": {"metric": "loss", "epsilon": 1.0}},
+        "target": 0.5,
+    }
+    with rig(tmp_path / "home") as chain:
+        scenario.create_stream(chain.store, epsilon=5.0)
+        scenario.register(chain.store)
+        estimator = local(chain.store).ptk(scenario.SPEED).estimator
+        for window in range(4):
+            publish(chain, window)
+        local(chain.store).register_ptk(name="known", estimator=estimator, **asked)
+        copy_database(chain.settings.root / "catalog.db", tmp_path / "old.db")
+        local(chain.store).register_ptk(name="before", estimator=estimator, **asked)
+        for window in (4, 5, 6):
+            publish(chain, window)
+        restored = restore(chain, tmp_path / "old.db")
+        for window in (4, 5, 6):
+            local(restored.store).close_windows(
+                scenario.STREAM, scenario.end_of(window), expire_unfinished=True
+            )
+            try_all(restored)  # windows expire here as well
+        service = local(restored.store)
+        service.register_ptk(name="before", estimator=estimator, **asked)
+        (recovered,) = service.recover_ledger()
+        service.register_ptk(name="after", estimator=estimator, **asked)
+        with service.read() as uow:
+            looks = {
+                name: earlier_looks(uow, uow.ptks.get(f"{scenario.TEAM}.{name}")).number
+                for name in ("known", "before", "after")
+            }
+        assert recovered.windows_in_doubt == 7
+        assert looks == {"known": 7 - 3, "before": 7, "after": 7}

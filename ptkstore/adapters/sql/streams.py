@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Row, Select, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -157,6 +157,13 @@ class SqlWindows(CatalogPart):
             if one not in states:
                 raise UnknownName("closed window", str(WindowId(stream, one)))
         return {one: states[one] for one in asked}
+
+    def first_kept(self, stream: str) -> int:
+        """Return the first window that has not expired; all that have closed are known."""
+        index, kept = t.windows.c.index, t.windows.c.state != WindowState.EXPIRED
+        query = select(func.min(case((kept, index))), func.max(index)).where(t.windows.c.stream == stream)
+        first, last = self._connection.execute(query).one()
+        return int(first) if first is not None else 0 if last is None else int(last) + 1
 
     def prepared(self, stream: str) -> tuple[int, ...]:
         """Return the windows that a run may open."""

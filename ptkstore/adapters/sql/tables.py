@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 12  # the last revision in migrations/versions
+SCHEMA_VERSION = 13  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -168,6 +168,9 @@ ptks = Table(
     Column("own_code", Integer, nullable=False, server_default="0"),  # its team's code trains it
     Column("waits_since", BigInteger),  # the window since which it waits for an accepted version
     Column("given_up", String),  # why it waits no longer
+    Column(
+        "first_window", BigInteger, nullable=False, server_default="0"
+    ),  # none before was ever read for it
 )
 
 jobs = Table(

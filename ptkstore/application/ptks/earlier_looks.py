@@ -11,8 +11,9 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.validations import EarlierLooks, since_accepted
 from ptkstore.domain.versions.manifests import is_accepted
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, PtkStoreError
 from ptkstore.ports.catalog import CatalogView
+from ptkstore.ports.keys import JournalView, KeyStore
 
 
 def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
@@ -21,7 +22,8 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Each of these
     windows after the last accepted version counts: as one look, or where a scheduler looks again at one window as many
     as its test block could pay for. What is forgotten is taken to have had the present confidence and epsilon. A name
-    without an accepted version may have been registered in the time that is forgotten, so all windows in doubt count.
+    may have been registered in the time that is forgotten, so without an accepted version all windows in doubt count,
+    but those that were surely never read for it.
     """
     known = since_accepted(uow.validations.of(spec.ptk_id))
     in_doubt = uow.streams.progress(spec.stream).retired_before
@@ -31,9 +33,25 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     known = tuple(one for one in known if one.window_index > accepted)
     policy = uow.streams.get(spec.stream).policy
     once = policy.scheduler is Scheduler.ALLOCATE
-    most = max(0, in_doubt - accepted - 1) * (1 if once else most_estimates(spec, policy))
+    first = max(accepted + 1, uow.ptks.first_window(spec.ptk_id))
+    most = max(0, in_doubt - first) * (1 if once else most_estimates(spec, policy))
     forgotten = most - sum(one.window_index < in_doubt for one in known)
     return EarlierLooks.of(known).and_forgotten(forgotten, confidence_of(spec.config))
+
+
+def never_read_below(uow: CatalogView, stream: str, keys: KeyStore, journal: JournalView) -> int:
+    """Return a window below which none was or will be read for a name that is new to this catalog; 0 if nobody knows.
+
+    All that was ever opened has to be in this catalog's journal, which knows nothing of the name. What has expired is
+    opened no more (docs/proofs/validation.md, "Looks").
+    """
+    if uow.streams.progress(stream).retired_before:
+        return 0
+    try:
+        keys.check_journal(stream, journal)
+    except PtkStoreError:
+        return 0
+    return uow.windows.first_kept(stream)
 
 
 def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:

@@ -11,7 +11,7 @@ from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import plan_with
-from ptkstore.application.ptks.earlier_looks import check_confidence_is_left
+from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
 from ptkstore.application.ptks.registration import (
     add,
     check_columns_are_stored,
@@ -171,9 +171,12 @@ def exchange_ptks(
             )
         for spec in decision.gone:
             remove(uow, spec, by.clock)
+        first_window = never_read_below(uow, stream, by.keys, by.journal)
         for spec in decision.changed:
-            enter = replace if spec.ptk_id in decision.registered else add
-            enter(uow, spec, owner, by.clock)
+            if spec.ptk_id in decision.registered:
+                replace(uow, spec, owner, by.clock)
+            else:
+                add(uow, spec, owner, by.clock, first_window)
         uow.commit()
     for ptk_id, bundle in admitted.items():
         keep_bundle(ptk_id, bundle, by.bundles)

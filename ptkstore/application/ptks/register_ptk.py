@@ -7,7 +7,7 @@ from typing import Any
 
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.ptks.earlier_looks import check_confidence_is_left
+from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
 from ptkstore.application.ptks.registration import (
     add,
     check_columns_are_stored,
@@ -60,7 +60,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
             check_is_free(uow, ptk_id, owner)  # first: a name that is taken has room nowhere
             by.features.check_names(ptk_id, columns_of(spec))
             _check_policy(uow, spec, others, owner, by.clock)
-            add(uow, spec, owner, by.clock)
+            add(uow, spec, owner, by.clock, never_read_below(uow, stream, by.keys, by.journal))
             uow.commit()
     keep_bundle(ptk_id, bundle, by.bundles)
     return ptk_id

@@ -75,10 +75,16 @@ def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
         )
 
 
-def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
-    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
+def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock, first_window: int) -> None:
+    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it.
+
+    Parameters
+    ----------
+    first_window : int
+        None below it was or will be read for a new name, as `never_read_below` says.
+    """
     check_is_free(uow, spec.ptk_id, owner)
-    uow.ptks.add(spec)
+    uow.ptks.add(spec, first_window)
     _notify_of_obstacle(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay

@@ -29,6 +29,7 @@ from ptkstore.errors import (
 )
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.runtime import Clock
 from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
 
@@ -56,6 +57,8 @@ class Registering:
     features: FeatureStore
     bundles: Bundles
     sandbox: Sandbox
+    keys: KeyStore
+    journal: JournalView
 
 
 def put_bundle(

@@ -35,7 +35,7 @@ class SqlPtks(CatalogPart):
         super().__init__(connection)
         self._profiles = profiles
 
-    def add(self, spec: PtkSpec) -> None:
+    def add(self, spec: PtkSpec, first_window: int = 0) -> None:
         """Register; an id stays with its stream, so that its versions stay one history."""
         before = self._connection.execute(_used(spec.ptk_id).with_for_update()).one_or_none()
         _check_is_free(spec.ptk_id, spec.stream, before)
@@ -43,7 +43,14 @@ class SqlPtks(CatalogPart):
             self._write(spec, active=1)
             return
         try:
-            row = row_of(t.ptks, spec, active=1, **_written(spec), **_waits(spec.waiting))
+            row = row_of(
+                t.ptks,
+                spec,
+                active=1,
+                first_window=first_window,
+                **_written(spec),
+                **_waits(spec.waiting),
+            )
             self._connection.execute(insert(t.ptks).values(row))
         except IntegrityError:
             raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
@@ -91,6 +98,11 @@ class SqlPtks(CatalogPart):
         if stream is None:
             raise UnknownName("PTK", ptk_id)
         return stream
+
+    def first_window(self, ptk_id: str) -> int:
+        """Return the window below which none was ever read for a PTK; 0 where that is not known."""
+        query = select(t.ptks.c.first_window).where(t.ptks.c.ptk_id == ptk_id)
+        return int(self._connection.execute(query).scalar_one_or_none() or 0)
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
         """List all PTKs that a stream ever had, by what was registered and by the runs that made versions."""

@@ -21,7 +21,7 @@ from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.domain.validations import EarlierLooks
-from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
+from ptkstore.errors import CatalogBehind, Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
@@ -32,6 +32,7 @@ ALL = (*CHAIN, "validate", "flip")
 TRAIN, VALIDATE = f"train/{PTK}/0", f"validate/{PTK}/0"
 TEST = {"metric": "loss", "epsilon": 0.9}
 ACCEPTED = {"accept": TEST}
+CHEAP = {"accept": {**TEST, "epsilon": 0.05}}
 ROWS = [i / 1_000 for i in range(1_000)]
 GOOD, BAD = 0.9, 1e-9
 """Targets that the state surely meets, and surely cannot be shown to meet."""
@@ -538,6 +539,7 @@ def test_looks_before_an_adopted_version_are_over(world: World) -> None:
         uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=3))
         assert earlier_looks(uow, spec).number == 1  # window 2 may have had a look
         forgetful = SimpleNamespace(
+            ptks=uow.ptks,
             streams=uow.streams,
             ledger=uow.ledger,
             versions=uow.versions,
@@ -610,3 +612,51 @@ def test_a_new_name_counts_windows_in_doubt_and_the_refusal_says_so(world: World
     name = world.register(name="other", config={"accept": {**TEST, "epsilon": 0.1}}, target=BAD)
     with world.service.begin() as uow:
         assert earlier_looks(uow, uow.ptks.get(name)).number == 1
+
+
+def number_of_looks(world: World, ptk_id: str = PTK) -> int:
+    with world.service.read() as uow:
+        return earlier_looks(uow, uow.ptks.get(ptk_id)).number
+
+
+@pytest.mark.parametrize("how", ["register", "exchange"])
+def test_windows_that_were_gone_when_a_name_was_new_count_no_look_of_it(world: World, how: str) -> None:
+    trained(world, BAD).work(*ALL)  # somebody reads the first windows
+    for day in (1, 2, 3):
+        trained(world, day=day).work(*ALL, "expire")
+    assert [one.state for one in world.service.windows(STREAM)].count(WindowState.EXPIRED) == 2
+    if how == "register":
+        world.register("other", config=CHEAP, target=BAD)
+    else:
+        wanted = [WantedPtk("other", {"estimator": speed(0.1), "target": BAD, "config": CHEAP})]
+        world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=wanted)
+    in_doubt(world, 6)
+    assert number_of_looks(world, "taxi.other") == 6 - 2
+    assert number_of_looks(world) == 6
+    world.service.deregister_ptk("taxi.other")  # a name that returns is not new
+    trained(world, day=4).work(*ALL, "expire")
+    world.register("other", config=CHEAP, target=BAD)
+    assert number_of_looks(world, "taxi.other") == 6 - 2
+
+
+def test_a_name_that_is_new_after_a_recovery_counts_all_windows_in_doubt(world: World) -> None:
+    for day in range(4):
+        trained(world, day=day).work(*ALL, "expire")
+    in_doubt(world, 3)
+    world.register("other", config=CHEAP, target=BAD)
+    assert number_of_looks(world, "taxi.other") == 3
+
+
+@pytest.mark.parametrize("error", [CatalogBehind, Unavailable])
+def test_a_name_that_is_new_to_a_catalog_that_forgot_counts_all_windows_in_doubt(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def forgot(*_: object) -> None:
+        raise error("no")
+
+    for day in range(4):
+        trained(world, day=day).work(*ALL, "expire")
+    monkeypatch.setattr(world.service.keys, "check_journal", forgot)
+    world.register("other", config=CHEAP, target=BAD)
+    in_doubt(world, 4)
+    assert number_of_looks(world, "taxi.other") == 4
