@@ -257,3 +257,18 @@ def test_a_ptk_without_confidence_is_given_up_and_trained_no_more(world: World) 
         world.service.resume_ptk(PTK)
     assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
     assert not world.service.ptk(PTK).trains_on(1)
+
+
+def test_a_ptk_of_an_older_program_without_confidence_is_given_up_too(world: World) -> None:
+    """Nobody wrote down since when it waits."""
+    world.register(config={"accept": {"metric": "loss", "epsilon": 0.5}}, target=GOOD)
+    window(world, 0, *CHAIN)
+    with world.service.begin() as uow:
+        uow.ptks.wait(PTK, None)
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=2_000_000))
+        uow.commit()
+    world.work(*ALL)
+    assert world.job(VALIDATE).outcome is Outcome.REFUSED
+    assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
+    window(world, 1)
+    assert trained_windows(world) == [0]
