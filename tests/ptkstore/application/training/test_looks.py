@@ -84,7 +84,7 @@ def test_a_second_look_that_is_accepted_is_the_version_of_its_own_training(world
     world.work("train", "validate", "place")
     (version,) = world.service.versions(PTK)
     assert version.job_id == f"train/{PTK}/0/2"
-    assert seen(world) == [(0, 1, "done", None), (0, 2, None, 1)]
+    assert seen(world) == [(0, 1, "validation-retry", None), (0, 2, None, 1)]
 
 
 def test_each_look_is_split_into_partials_of_its_own(tmp_path: Path) -> None:
