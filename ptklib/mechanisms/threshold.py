@@ -156,9 +156,12 @@ class DrawnThreshold:
         self.__noisy = None
 
     def secret(self) -> bytes:
-        """Return the state as JSON, to be kept encrypted. A spent threshold has no noise in it."""
+        """Return the state as JSON, to be kept encrypted. A spent threshold has no noise in it.
+
+        Secrets of one comparison are equally long, so that an encrypted one does not tell how large its noise is.
+        """
         part, whole = Fraction(self.comparison.epsilon).as_integer_ratio()
-        return json.dumps(
+        text = json.dumps(
             {
                 "epsilon": [part, whole],
                 "monotonic": self.comparison.monotonic,
@@ -166,7 +169,8 @@ class DrawnThreshold:
                 "sensitivity": self.comparison.sensitivity,
             },
             sort_keys=True,
-        ).encode()
+        )
+        return (text + " " * (len(str(-_VALUE_MAX)) - len(json.dumps(self.__noisy)))).encode()
 
     @classmethod
     def restore(cls, secret: bytes) -> Self:

@@ -79,6 +79,18 @@ def test_a_spent_or_forgotten_threshold_keeps_no_noise() -> None:
             one.is_above(HIGH)
 
 
+def test_a_secret_is_as_long_whatever_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = set()
+    for noise in (0, 7, -12_345, 2**40, LOW, HIGH):
+        monkeypatch.setattr(threshold, "_noised", lambda exact, *scale, noise=noise: [noise])
+        one = drawn()
+        assert json.loads(one.secret())["noisy"] == noise
+        lengths.add(len(one.secret()))
+        one.forget()
+        lengths.add(len(one.secret()))
+    assert len(lengths) == 1
+
+
 def test_a_threshold_is_neither_copied_nor_shown() -> None:
     one = drawn()
     for leak in (copy.copy, copy.deepcopy, pickle.dumps):
