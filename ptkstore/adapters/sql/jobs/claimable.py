@@ -103,7 +103,8 @@ _WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(_WORKS)
 _WORKED_ON_WITH_OTHERS = exists().where(
     _WORKS,
     _OTHER.c.oldest_window.is_not(None),
-    _OTHER.c.stream == t.jobs.c.stream,
+    # not by the index of streams, in which SQLite would read all later windows' jobs for each window
+    func.coalesce(_OTHER.c.stream, "") == t.jobs.c.stream,
     _OTHER.c.oldest_window <= t.jobs.c.window_index,
     _OTHER.c.window_index > t.jobs.c.window_index,
 )
