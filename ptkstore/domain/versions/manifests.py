@@ -10,6 +10,7 @@ from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
@@ -59,6 +60,9 @@ def content_of(
         The version whose state went into this one.
     """
     policy, loss = stream.policy, spend.loss
+    planned = windows_behind(
+        policy, spend.blocks, windows[-1]
+    )  # some may have expired before they were opened
     before: Mapping[str, Any] = previous.content if previous else {}
     first = _span(policy, windows[0])
     charged = [
@@ -98,7 +102,7 @@ def content_of(
         "planned": {
             "rows_per_window": policy.rows_per_window,
             "n": job.n_rows,
-            "rate": job.n_rows / (policy.rows_per_window * len(windows)),
+            "rate": job.n_rows / (policy.rows_per_window * len(planned)),
             **({"facts_of": job.facts_of} if job.facts_of else {}),
         },
         "made_from": [origin_of(previous)] if previous else [],

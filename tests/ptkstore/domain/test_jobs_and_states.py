@@ -123,6 +123,11 @@ def test_the_manifest_of_a_training_over_windows_names_each_and_what_its_blocks_
     assert content["planned"]["rate"] == 10 / 30_000
 
 
+def test_the_rate_is_that_of_the_plan_also_where_a_window_had_expired_before_it_was_opened() -> None:
+    content = json.loads(manifest(blocks=(2, 4, 130, 131, 258, 260), windows=(1, 2)))
+    assert (content["windows"], content["planned"]["rate"]) == ([1, 2], 10 / 30_000)
+
+
 def test_the_hash_of_a_version_covers_every_byte_of_its_manifest() -> None:
     def version(text: str) -> Version:
         return Version("taxi.speed", 3, "job", "draft", 2, NOW, text)
