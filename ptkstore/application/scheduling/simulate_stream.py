@@ -42,7 +42,7 @@ _ORDERS = {
     Simulated.DPF: by_dominant_share,
     Simulated.DPACK: by_efficiency,
 }
-_WEIGHTS = {Simulated.AGGRESSIVE: 8, **dict.fromkeys(_ORDERS, 4)}
+_WEIGHTS = {Simulated.AGGRESSIVE: 20, **dict.fromkeys(_ORDERS, 4)}
 
 
 @dataclass(frozen=True, slots=True)
