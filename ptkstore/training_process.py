@@ -78,6 +78,10 @@ def _run(order: Order) -> Answer:
             from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
             return evaluate(request, raw, _within(_confinement(order)))
+        case row_processes.CompareRequest():
+            from ptkstore.adapters.sandbox.child.compare import compare
+
+            return compare(request, raw, sealer)
         case row_processes.CollectRequest():
             from ptkstore.adapters.sandbox.child.train import collect
 

@@ -32,6 +32,7 @@ class JobKind(StrEnum):
     DRIFT = "drift"
     EVALUATE = "evaluate"
     VALIDATE = "validate"
+    COMPARE = "compare"
     EXPIRE = "expire"
     ROLLBACK = "rollback"
     PLACE = "place"
@@ -47,14 +48,15 @@ RUNS = (
     JobKind.DRIFT,
     JobKind.EVALUATE,
     JobKind.VALIDATE,
+    JobKind.COMPARE,
 )
 """Jobs that open rows and run the code of a PTK's trainer."""
 
 PAID_RUNS = tuple(kind for kind in RUNS if kind is not JobKind.PARTIAL)
 """Jobs that spend a loss of their own."""
 
-WAITED_FOR = (JobKind.TRAIN, JobKind.VALIDATE)
-"""Runs that the scheduler of an adaptive stream waits for: their end wakes it."""
+WAITED_FOR = (JobKind.TRAIN, JobKind.VALIDATE, JobKind.COMPARE)
+"""Runs that the scheduler of a stream waits for: their end wakes it."""
 
 WHILE_KEPT = (JobKind.PREPARE, JobKind.ALLOCATE, *RUNS)
 """What is done with a window while its rows are kept: its expiry ends whatever of it is still to do."""
@@ -120,7 +122,7 @@ class Job:
     position : int
         Of a cursor: the last version that it is done with.
     version : int
-        Of an evaluation or a drift test: the version whose state it reads.
+        Of an evaluation, a drift test or a comparison: the version whose state it reads.
     facts_of : int
         Of a training: the version whose facts it was planned with, 0 for none.
     partial : int

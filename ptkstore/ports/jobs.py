@@ -78,6 +78,9 @@ class JobsView(Protocol):
             The first window, and of that window the first look.
         """
 
+    def comparisons(self, stream: str) -> tuple[Job, ...]:
+        """Return the comparisons on windows of a stream that are kept, for reading."""
+
     def placed(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake; 0 where none is."""
 

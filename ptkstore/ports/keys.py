@@ -154,3 +154,13 @@ class Signer(Protocol):
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of exactly these bytes."""
+
+
+class Sealer(Protocol):
+    """Authenticated encryption of bytes that are bound to a name."""
+
+    def seal(self, key: bytes, plaintext: bytes, bound_to: str) -> bytes:
+        """Encrypt so that only the same key and the same `bound_to` open it."""
+
+    def open(self, key: bytes, sealed: bytes, bound_to: str) -> bytes:
+        """Decrypt, or raise `CorruptObject`."""

@@ -227,6 +227,51 @@ class Evaluator(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """All that a process gets to know that compares the losses of a released state with a noisy threshold.
+
+    Attributes
+    ----------
+    state
+        Its files, as in `TrainRequest`.
+    epsilon : float
+        What the threshold cost.
+    line : float
+        What the sum of clipped losses is compared with, beside the noise. Public.
+    name : str
+        Names the threshold: its secret opens under no other name.
+    threshold_key : bytes
+        The threshold's own key. With that of the window it seals the secret.
+    sealed : bytes or None
+        The secret of a threshold that was kept; None to draw one, which was paid for.
+    """
+
+    estimator: Mapping[str, Any]
+    state: Mapping[str, bytes]
+    rows: tuple[OpenedRows, ...]
+    epsilon: float
+    line: float
+    name: str
+    threshold_key: bytes = field(repr=False)
+    sealed: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An answer, and the sealed secret of the threshold that goes on; None once it is used up by "above"."""
+
+    above: bool
+    sealed: bytes | None = field(repr=False)
+
+
+class Comparer(Protocol):
+    """Reads profile sets in a process of its own with limits on time and memory."""
+
+    def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
+        """Compare, calling `keep_alive` about once a second; if it raises, the process is killed first."""
+
+
 Request = (
     TrainRequest
     | CollectRequest
@@ -235,5 +280,6 @@ Request = (
     | ProfileRequest
     | DriftRequest
     | EvaluateRequest
+    | CompareRequest
 )
 """What a process that opens rows may be asked for."""

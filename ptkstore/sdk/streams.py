@@ -63,6 +63,7 @@ class StreamMethods:
         significance: str = "recency",
         least_significance: float | None = None,
         most_significance: float | None = None,
+        comparison_epsilon: float | None = None,
     ) -> None:
         """Create a stream; repeating it with equal content changes nothing.
 
@@ -122,11 +123,14 @@ class StreamMethods:
             they have a version. Under 'budgeting' they wait too, and a window serves those that it teaches enough.
         scheduler_mode : 'conserve', 'aggressive' or 'guided'
             How much a waiting PTK takes at first, under 'adaptive'.
-        significance : 'recency'
-            What says how much a window teaches a PTK, under 'budgeting'.
+        significance : 'recency' or 'loss'
+            What says how much a window teaches a PTK, under 'budgeting': what the PTK declares, or the clipped losses
+            of its newest version on the window's profile part.
         least_significance, most_significance : float
             L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
             PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.
+        comparison_epsilon : float
+            epsilon_0: what one noisy threshold costs a profile block, with the significance 'loss'.
         """
         arguments = dict(locals())
         if origin is None:

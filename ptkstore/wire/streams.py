@@ -223,7 +223,7 @@ class QueuedOut(Wire):
     waits_for: Annotated[
         str,
         Field(
-            description="verdict, allowance, new-window, test-block, scheduler, significance, budget or "
+            description="verdict, allowance, new-window, test-block, scheduler, significance, comparison, budget or "
             "more-than-it-may-have"
         ),
     ]

@@ -141,6 +141,7 @@ class Adapters:
 
     trainer = cached_property(_runs)
     evaluator = cached_property(_runs)
+    comparer = cached_property(_runs)
     preparer = cached_property(_runs)
     eraser = cached_property(_runs)
 

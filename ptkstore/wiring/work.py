@@ -12,7 +12,7 @@ from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
-from ptkstore.application.profiling import detect_drift, profile_ptk
+from ptkstore.application.profiling import compare_significance, detect_drift, profile_ptk
 from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
 from ptkstore.application.versions import materialize_state, place_state
 from ptkstore.application.windows import expire_window, prepare_window, schedule_trainings
@@ -93,6 +93,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         ),
         JobKind.VALIDATE: lambda: validate_ptk.validate_ptk(
             job, spending, opening(), code=code(), staging=adapters.staging, evaluator=adapters.evaluator
+        ),
+        JobKind.COMPARE: lambda: compare_significance.compare_significance(
+            job, spending, opening(), lake=adapters.lake, comparer=adapters.comparer
         ),
         JobKind.PLACE: lambda: place_state.place_state(
             job, **always, staging=adapters.staging, lake=adapters.lake

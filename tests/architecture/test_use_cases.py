@@ -10,10 +10,11 @@ from tests.architecture.source import REPOSITORY
 
 APPLICATION = REPOSITORY / "ptkstore/application"
 VERBS = {
-    "allocate", "answer", "authorize", "claim", "close", "collect", "create", "deliver", "detect", "diff", "evaluate",
-    "evolve", "exchange", "expire", "export", "forget", "grant", "ingest", "issue", "materialize", "place", "prepare",
-    "profile", "read", "recommend", "record", "recover", "redeliver", "register", "resume", "revoke", "rollback",
-    "rotate", "schedule", "simulate", "subscribe", "trace", "train", "upgrade", "validate",
+    "allocate", "answer", "authorize", "claim", "close", "collect", "compare", "create", "deliver", "detect",
+    "diff", "evaluate", "evolve", "exchange", "expire", "export", "forget", "grant", "ingest", "issue",
+    "materialize", "place", "prepare", "profile", "read", "recommend", "record", "recover", "redeliver",
+    "register", "resume", "revoke", "rollback", "rotate", "schedule", "simulate", "subscribe", "trace", "train",
+    "upgrade", "validate",
 }  # fmt: skip
 _DOTTED = re.compile(r"(?:ptkstore\.)?application\.(\w+\.\w+)")
 RULES = {"profile_plans", "profile_requests", "profile_runs"}

@@ -15,6 +15,7 @@ from typing import Any
 
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+from ptkstore.adapters.sandbox.child.compare import compare
 from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.prepare import prepare
 from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
@@ -27,6 +28,8 @@ from ptkstore.errors import PtkStoreError
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.row_processes import (
     CollectRequest,
+    Compared,
+    CompareRequest,
     DriftRequest,
     EvaluateRequest,
     PrepareRequest,
@@ -117,6 +120,10 @@ class SameProcess:
         keep_alive()
         return evaluate(request, self._raw)
 
+    def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
+        keep_alive()
+        return compare(request, self._raw, AesGcmSealer())
+
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         keep_alive()
         return has_drifted(request, self._raw)
@@ -155,7 +162,7 @@ class Rig:
         """One more worker."""
         service = Service(self.settings, clock=self.clock, steps=steps or Quiet())
         here = SameProcess(self.settings)
-        service.__dict__.update(trainer=here, preparer=here, profiler=here, evaluator=here)
+        service.__dict__.update(trainer=here, preparer=here, profiler=here, evaluator=here, comparer=here)
         if self._features is not None:
             service.__dict__["features"] = self._features
         self.services.append(service)

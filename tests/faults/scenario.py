@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ def create_stream(
     rows_per_window: int = 200,
     epsilon: float = 1.0,
     scheduler: str = "allocate",
+    **policy: Any,
 ) -> None:
     """A day per window, closed by the operator, room for both PTKs and no more."""
     store.create_stream(
@@ -40,6 +42,7 @@ def create_stream(
         retention=retention,
         rows_per_window=rows_per_window,
         scheduler=scheduler,
+        **policy,
     )
 
 

@@ -18,14 +18,16 @@ OF_PROFILES = ("profile", "drift")
 OF_EVALUATIONS = ("evaluate",)
 OF_VALIDATIONS = ("validate",)
 OF_SCHEDULERS = ("schedule",)
+OF_COMPARISONS = ("compare",)
 DELIVERIES = ("notify", "redeliver")
 KINDS_OF_MODULE = {
-    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS, *OF_SCHEDULERS),
+    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS, *OF_SCHEDULERS, *OF_COMPARISONS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
     "validate_ptk": OF_VALIDATIONS,
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
+    "compare_significance": OF_COMPARISONS,
     "prepare_window": ("prepare",),
     "schedule_trainings": ("allocate", *OF_SCHEDULERS),
     "train_ptk": ("train",),

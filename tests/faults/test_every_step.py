@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,14 @@ from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.ptks.waiting import GivenUp
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
-from tests.faults.steps import OF_EVALUATIONS, OF_SCHEDULERS, OF_VALIDATIONS, Point, all_points
+from tests.faults.steps import (
+    OF_COMPARISONS,
+    OF_EVALUATIONS,
+    OF_SCHEDULERS,
+    OF_VALIDATIONS,
+    Point,
+    all_points,
+)
 from tests.support.local import local
 from tests.support.world import SeenViews
 
@@ -24,6 +32,7 @@ LARGE = 60  # rows per partial: the 160 planned rows of a training are split int
 SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
 EVALUATING = all_points(OF_EVALUATIONS)
 VALIDATING = all_points(OF_VALIDATIONS)
+COMPARING = all_points(OF_COMPARISONS)
 SCHEDULING = all_points(("allocate", "train", *OF_SCHEDULERS))
 MERGING = [Point("train", step) for step in ("spent", "opened", "trained", "elected")]
 
@@ -75,6 +84,25 @@ def adaptive_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         scenario.register(made.store, [scenario.LONG])
         made.subscribe(scenario.LONG, "first")
         yield made
+
+
+@pytest.fixture(scope="module")
+def measured_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain of two PTKs: whoever asks first has a fresh window, and the other one compares."""
+    with rig(tmp_path_factory.mktemp("measured") / "home", features=SeenViews()) as made:
+        bounds: dict[str, Any] = {
+            "least_significance": 1e-6,
+            "most_significance": 1.0,
+            "comparison_epsilon": 0.1,
+        }
+        scenario.create_stream(made.store, scheduler="budgeting", significance="loss", **bounds)
+        scenario.register(made.store)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measured_windows() -> Iterator[int]:
+    return count()
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +222,32 @@ def test_a_fault_at_a_step_of_a_scheduler_only_delays(
     )
     assert reserved == spent == [one.job_id for one in service.versions(scenario.LONG)]
     assert service.queue(scenario.STREAM) == ()
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", COMPARING, ids=str)
+def test_a_fault_at_a_step_of_a_comparison_leaves_one_charge_and_one_answer(
+    measured_chain: Rig, measured_windows: Iterator[int], point: Point, mode: str
+):
+    window = next(measured_windows)
+    while window < 2:  # both PTKs have a version then
+        measured_chain.close(window, 200)
+        measured_chain.work(measured_chain.service())
+        window = next(measured_windows)
+    measured_chain.close(window, 200)
+    assert measured_chain.work_struck(point, mode, time=1), f"{point} was never reached"
+    assert measured_chain.faults() == []
+    service = local(measured_chain.store)
+    with service.begin() as uow:
+        journal, runs = uow.ledger.journal(scenario.STREAM), uow.jobs.comparisons(scenario.STREAM)
+        windows = uow.windows.prepared(scenario.STREAM)
+        answers, kept = uow.thresholds.answers(scenario.STREAM), uow.thresholds.of(scenario.STREAM)
+    paid = [one.key for one in journal if one.key.startswith("compare/") and one.kind is EntryKind.SPEND]
+    assert len(paid) == len(set(paid))
+    assert {one.job_id for one in answers} == {one.id for one in runs if one.window.index in windows}
+    assert all(one.reservation in paid for one in kept)
+    keys = [name for name in service.keys.draft_ids() if ".threshold-" in name]
+    assert sorted(keys) == sorted(one.key_id for one in kept)
 
 
 def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int, n: int = 200) -> None:

@@ -14,6 +14,7 @@ KILLED = {
     *all_points(),
     *test_every_step.EVALUATING,
     *test_every_step.VALIDATING,
+    *test_every_step.COMPARING,
     *(one.values[0] for one in test_every_profile_step.STRIKES if one.values[1] == "kill"),
 }
 

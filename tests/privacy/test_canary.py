@@ -15,8 +15,12 @@ import pyarrow as pa
 import pytest
 
 from ptklib import CountFeaturizer, HistoricalStatistics
+from ptklib.mechanisms.threshold import Comparison as Comparing
+from ptklib.mechanisms.threshold import DrawnThreshold
+from ptklib.significance import UNITS
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.service.machine import running
+from ptkstore.domain.budgeting.thresholds import Comparison, Threshold
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
@@ -33,7 +37,8 @@ from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-STREAM, ADAPTIVE = "birds", "adaptive"
+STREAM, ADAPTIVE, MEASURED = "birds", "adaptive", "measured"
+STREAMS = (STREAM, ADAPTIVE, MEASURED)
 ROWS = 7_919
 REFUSED = 1_237
 MARKED = 20
@@ -59,6 +64,8 @@ class Run:
     notices: list[str] = field(default_factory=list)
     parts: list[int] = field(default_factory=list)
     allowed: tuple[Share, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    compared: tuple[Comparison, ...] = ()
 
     def look(self, redis_url: str) -> None:
         """Search every file, process and key there is at this moment."""
@@ -150,6 +157,32 @@ def create_adaptive(store: Store) -> None:
     store.register_ptk(waits, name="waits", stream=ADAPTIVE, target=1e-9, config=tested, windows=(1, WINDOWS))
 
 
+def create_measured(store: Store) -> None:
+    """A third stream of the same rows. Its PTKs compare their losses with a threshold that no window reaches."""
+    store.create_stream(
+        MEASURED,
+        team=STREAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=10.0,
+        origin=ORIGIN,
+        closing="operator",
+        rows_per_window=10_000,
+        retention=WINDOWS,
+        scheduler="budgeting",
+        significance="loss",
+        least_significance=1e6,
+        most_significance=1e10,
+        comparison_epsilon=1.0,
+    )
+    bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
+    for name in ("first", "second"):  # each takes a tenth of a window
+        model = HistoricalStatistics(
+            ["zone"], list(bounds), domains={"zone": ZONES}, bounds=bounds, epsilon=1.0
+        )
+        store.register_ptk(model, name=name, stream=MEASURED, target=0.5)
+
+
 def hostile(store: Store) -> Iterator[str]:
     """What the service says to tables that it refuses as a whole, the whole chain of errors included."""
     good = rows(0, 5)
@@ -185,7 +218,7 @@ def wait_until(condition: Callable[[], object], look: Callable[[], None]) -> Non
 
 def ended(store: Store) -> bool:
     with local(store).begin() as uow:
-        jobs = [job for stream in (STREAM, ADAPTIVE) for job in uow.jobs.find(stream=stream)]
+        jobs = [job for stream in STREAMS for job in uow.jobs.find(stream=stream)]
     return all(job.state in (JobState.ENDED, JobState.IDLE) for job in jobs)
 
 
@@ -208,6 +241,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         with running(settings), WebhookReceiver(made.received) as receiver:
             create(store)
             create_adaptive(store)
+            create_measured(store)
             for ptk_id in (GOOD, COUNTS, BAD, TESTED):
                 receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
             made.errors += hostile(store)
@@ -216,8 +250,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                     STREAM, pa.concat_tables([rows(window, ROWS), unwelcome()]), f"b{window}"
                 )
                 assert (reply.accepted, sum(reply.refused.values())) == (ROWS, REFUSED)
-                store.ingest(ADAPTIVE, rows(window, ROWS), f"b{window}")
-                for stream in (STREAM, ADAPTIVE):
+                for stream in (ADAPTIVE, MEASURED):
+                    store.ingest(stream, rows(window, ROWS), f"b{window}")
+                for stream in STREAMS:
                     store.close_windows(stream, ORIGIN + (window + 1) * DAY)
                 wait_until(lambda: ended(store), lambda: made.look(redis_url))
                 made.parts += part_sizes(store, window)
@@ -225,7 +260,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             with local(store).begin() as uow:
                 made.notices = [repr(notice) for notice in uow.notices()]
                 made.allowed = uow.waits.allowed(ADAPTIVE)
-                for job in (*uow.jobs.find(stream=STREAM), *uow.jobs.find(stream=ADAPTIVE)):
+                made.thresholds = uow.thresholds.of(MEASURED)
+                made.compared = uow.thresholds.answers(MEASURED)
+                for job in (job for stream in STREAMS for job in uow.jobs.find(stream=stream)):
                     made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
                         job.outcome
                     )
@@ -266,6 +303,15 @@ def test_the_search_saw_a_queue_and_its_allowances(run: Run):
     assert {share.ptk_id for share in run.allowed} == {WAITS}
     assert len(run.allowed) == WINDOWS
     assert run.outcomes[f"validate{WAITS}"][0] is Outcome.DONE
+
+
+def test_the_search_saw_a_threshold_whose_secret_is_nowhere_in_the_clear(run: Run):
+    assert run.thresholds
+    assert {one.above for one in run.compared} == {False}
+    in_the_clear = DrawnThreshold(Comparing(UNITS, 1, monotonic=True), 7).secret()[-25:]
+    assert in_the_clear.endswith(b"%d}" % UNITS)
+    files = [path for path in run.home.rglob("*") if path.is_file()]
+    assert [path for path in files if in_the_clear in path.read_bytes()] == []
 
 
 def test_no_canary_was_seen_outside_or_inside_the_raw_zone(run: Run):

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from ptklib import HistoricalStatistics
-from ptkstore.adapters.keys import split_hash
+from ptkstore.adapters.keys import AesGcmSealer, split_hash
+from ptkstore.adapters.sandbox.child.compare import compare
 from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.forget import forget
 from ptkstore.adapters.sandbox.child.prepare import prepare
@@ -34,6 +35,8 @@ from ptkstore.errors import OutcomeUnknown
 from ptkstore.ports.features import Answers, PublishedState
 from ptkstore.ports.row_processes import (
     CollectRequest,
+    Compared,
+    CompareRequest,
     DriftRequest,
     EvaluateRequest,
     ForgetRequest,
@@ -169,6 +172,24 @@ class EvaluatesHere:
         return failing or evaluate(request, self._service.raw)
 
 
+class ComparesHere:
+    """What the child process does with a comparison, without the process; `failing` and `meanwhile` are for one run."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.requests: list[CompareRequest] = []
+        self.failing: RunFailed | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
+        self.requests.append(request)
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        failing, self.failing = self.failing, None
+        return failing or compare(request, self._service.raw, AesGcmSealer())
+
+
 class PreparesHere:
     """What the child process does with a closed window, without the process."""
 
@@ -256,18 +277,20 @@ class World:
         self.profiler = ProfilesHere(self.service)
         self.eraser, self.views = ErasesHere(self.service), SeenViews()
         self.evaluator = EvaluatesHere(self.service)
+        self.comparer = ComparesHere(self.service)
         self.service.__dict__.update(
             profiler=self.profiler,
             trainer=self.trainer,
             preparer=self.preparer,
             eraser=self.eraser,
             evaluator=self.evaluator,
+            comparer=self.comparer,
             features=self.views,
         )
 
     def in_processes(self) -> None:
         """From here on rows are opened in processes of their own, as in earnest."""
-        for name in ("trainer", "preparer", "profiler", "eraser", "evaluator"):
+        for name in ("trainer", "preparer", "profiler", "eraser", "evaluator", "comparer"):
             del self.service.__dict__[name]
 
     def stream(self, name: str = STREAM, epsilon: object = 1, **policy: Any) -> Stream:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
-from ptkstore.adapters.objects.sealing import Sealer
 from ptkstore.domain.streams.streams import HASH
 from ptkstore.errors import CorruptObject, SchemaMismatch, Unavailable
+from ptkstore.ports.keys import Sealer
 
 ROWS_PER_GROUP = 64 * 1024
 _T = TypeVar("_T")

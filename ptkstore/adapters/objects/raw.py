@@ -10,12 +10,12 @@ import pyarrow as pa
 from ptkstore.adapters.objects.names import STAGING, UNFINISHED, checked_token, window_folder
 from ptkstore.adapters.objects.parquet import decrypted, encrypted
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.adapters.objects.sealing import Sealer
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.streams.streams import BLOCKS_MAX
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import PROBE
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
+from ptkstore.ports.keys import Sealer
 
 
 class FsspecRawZone:

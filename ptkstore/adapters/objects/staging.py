@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ptkstore.adapters.objects.names import STAGING, checked_token
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.adapters.objects.sealing import Sealer
 from ptkstore.errors import NameTaken, UnknownName
+from ptkstore.ports.keys import Sealer
 
 
 class FsspecStaging:

@@ -38,6 +38,7 @@ from ptkstore.adapters.sql.probing import takes_writes
 from ptkstore.adapters.sql.ptks.evaluations import SqlEvaluations
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.ptks.ptks import SqlPtks, SqlVersions
+from ptkstore.adapters.sql.ptks.thresholds import SqlThresholds
 from ptkstore.adapters.sql.ptks.validations import SqlValidations
 from ptkstore.adapters.sql.ptks.waits import SqlWaits
 from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
@@ -75,6 +76,7 @@ class _Transaction:
         self.evaluations = SqlEvaluations(connection)
         self.validations = SqlValidations(connection)
         self.waits = SqlWaits(connection)
+        self.thresholds = SqlThresholds(connection)
         self.subscriptions = SqlSubscriptions(connection)
         self.deliveries = SqlDeliveries(connection)
         self.identities = SqlIdentities(connection)

@@ -308,6 +308,28 @@ allowances = Table(  # what a waiting PTK was allowed of a block since; the jour
     CheckConstraint("nano >= 0 AND delta_atto >= 0"),
 )
 
+thresholds = Table(  # noisy thresholds of budgeting streams that were paid for and not used up
+    "threshold",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("window_index", BigInteger, primary_key=True),
+    Column("line", String, primary_key=True),
+    Column("reservation", String, nullable=False),
+    Column("sealed", Text, nullable=False),  # base64; its keys are in the key store and go with the window
+)
+
+comparisons = Table(  # what they answered, as it was released
+    "comparison",
+    metadata,
+    Column("job_id", String, primary_key=True),
+    Column("ptk_id", String, nullable=False),
+    Column("stream", String, nullable=False),
+    Column("window_index", BigInteger, nullable=False),
+    Column("since", Instant, nullable=False),  # when the PTK had begun to wait
+    Column("above", Integer, nullable=False),
+    Index("comparison_stream", "stream", "window_index"),
+)
+
 subscriptions = Table(
     "subscription",
     metadata,

@@ -11,6 +11,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.application.ingest.event_tables import empty_table
+from ptkstore.application.planning.comparison_plans import check_significance_of
 from ptkstore.application.planning.evaluation_plans import check_evaluation
 from ptkstore.application.planning.profile_plans import ask_of
 from ptkstore.application.planning.several_windows import check_windows
@@ -82,6 +83,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     check_evaluation(ptk_id, estimator, config, target)
     check_timeout(config, said["every"], policy)
     check_recency(config, policy)
+    check_significance_of(ptk_id, estimator, policy)
     released = {
         table: {
             "keys": list(form.keys),

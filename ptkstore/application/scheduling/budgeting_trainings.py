@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime
 
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.asked_trainings import AskedTraining, asked_look
+from ptkstore.application.scheduling.comparisons import Comparisons
+from ptkstore.application.scheduling.lines_asked import left_of
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import (
     WaitingPtk,
@@ -15,15 +17,15 @@ from ptkstore.application.scheduling.waiting_ptks import (
     line_of,
     waiting_anew,
 )
-from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
+from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.scheduling.choices import Significance
 from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.streams.blocks import groups_of, train_blocks, windows_behind
+from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
-from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
@@ -36,17 +38,26 @@ def budgeting_trainings(
     """
     prepared = uow.windows.prepared(stream.name)
     waiting = waiting_anew(uow, stream, specs, prepared, now)
-    return tuple(
-        asked_look(uow, one, found, stream.policy, now)
-        for one, found in next_looks(uow, stream, prepared, waiting)
-        if isinstance(found, Proposal)
-    )
+    asked: list[AskedTraining] = []
+    comparisons = Comparisons(uow, stream)
+    for one, found in next_looks(uow, stream, prepared, waiting, comparisons):
+        if isinstance(found, Proposal):
+            asked.append(asked_look(uow, one, found, stream.policy, now))
+        elif isinstance(found, ToAsk):
+            asked += comparisons.asked(one, found.windows, now)
+    return tuple(asked)
 
 
 def next_looks(
-    uow: CatalogView, stream: Stream, prepared: Sequence[int], waiting: Sequence[WaitingPtk]
-) -> Iterator[tuple[WaitingPtk, Proposal | Awaited]]:
+    uow: CatalogView,
+    stream: Stream,
+    prepared: Sequence[int],
+    waiting: Sequence[WaitingPtk],
+    comparisons: Comparisons,
+) -> Iterator[tuple[WaitingPtk, Proposal | Awaited | ToAsk]]:
     """Return the next look of each PTK that waits, or what it waits for; the first to arrive is served first.
+
+    What is to be compared has to be taken note of before the next one is asked for.
 
     All of it follows from the policy, declarations, charges and released verdicts.
     """
@@ -54,14 +65,13 @@ def next_looks(
     for one in waiting:
         tests.expect(one)
     newest = uow.streams.progress(stream.name).closed_before - 1
-    budgeting = PublicBudgeting(rule_of(policy), partition_rows(policy))
     rooms: dict[str, WindowsLeft] = {}
     for one in sorted(waiting, key=lambda one: (one.facts.arrived, one.spec.ptk_id)):
         if (line := line_of(one.spec, policy)) is None:
             continue
         if line not in rooms:
-            rooms[line] = _left_of(uow, stream, prepared, line)
-        found = _next_look(one, rooms[line], budgeting, tests, newest, max(prepared, default=-1), policy)
+            rooms[line] = left_of(uow, stream, prepared, line)
+        found = _next_look(one, rooms[line], comparisons, tests, newest, max(prepared, default=-1), policy)
         if isinstance(found, Proposal):
             rooms[line].take(found.windows, one.facts.groups, found.charge)
             tests.take(one, found.windows)
@@ -71,26 +81,32 @@ def next_looks(
 def _next_look(
     one: WaitingPtk,
     left: WindowsLeft,
-    budgeting: PublicBudgeting,
+    comparisons: Comparisons,
     tests: RoomsForTests,
     newest: int,
     newest_prepared: int,
     policy: Policy,
-) -> Proposal | Awaited:
+) -> Proposal | Awaited | ToAsk:
     if not one.facts.under_way and not can_be_tried(one, newest_prepared):
         return Awaited.NEW_WINDOW
     charged = charges_of({one.spec.ptk_id: one.spec}, policy)
     recency = recency_of(one.spec.config, policy)
+    rule, rows = rule_of(policy), partition_rows(policy)
 
-    def significance(window: int) -> float:
-        return recency.of(newest - window)
+    def without(windows: Set[int]) -> Proposal | Awaited | ToAsk:
+        if policy.significance is Significance.RECENCY:
+            public = PublicBudgeting(rule, rows)
+            return public.next_look(
+                one.facts, left, lambda window: recency.of(newest - window), charged, windows
+            )
+        answers, askable = comparisons.answers(one), comparisons.askable(one)
+        return MeasuredBudgeting(rule, rows).next_look(one.facts, left, answers, askable, charged, windows)
 
     read = _read_by(one, policy)
     untested = {window for window in left.windows() if not tests.has_room(one, (window,))}
-    found = budgeting.next_look(one.facts, left, significance, charged, read | untested)
-    if untested and not isinstance(found, Proposal):
-        otherwise = budgeting.next_look(one.facts, left, significance, charged, read)
-        return Awaited.TEST_BLOCK if isinstance(otherwise, Proposal) else found
+    found = without(read | untested)
+    if untested and not isinstance(found, Proposal | ToAsk):
+        return found if isinstance(without(read), Awaited) else Awaited.TEST_BLOCK
     return found
 
 
@@ -99,17 +115,3 @@ def _read_by(one: WaitingPtk, policy: Policy) -> set[int]:
     return {
         window for request in one.given.charged for window in windows_behind(policy, request.blocks, newest=0)
     }
-
-
-def _left_of(uow: CatalogView, stream: Stream, prepared: Sequence[int], line: str) -> WindowsLeft:
-    policy = stream.policy
-    places = {
-        number: (window, group)
-        for window in prepared
-        for group, number in zip(
-            range(groups_of(policy)), train_blocks(WindowId(stream.name, window), policy, 0), strict=True
-        )
-    }
-    left = uow.ledger.filters(stream.name).left(line, places)
-    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line])
-    return WindowsLeft(caps, {places[number]: caps for number, caps in left.items()})

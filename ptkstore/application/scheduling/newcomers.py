@@ -9,7 +9,7 @@ from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of,
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.allowances import whole_block
-from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.room_check import why_never
 from ptkstore.domain.streams.streams import Policy
@@ -29,7 +29,10 @@ def why_it_never_fits(spec: PtkSpec, policy: Policy) -> str | None:
     one, charged = as_waiting(spec, policy, _ANY_TIME), charges_of({spec.ptk_id: spec}, policy)
     whole = whole_block(policy.accountant, capacity, [charged(spec.ptk_id, one.losses[0])])
     never = why_never(one, whole, policy.retention_windows, partition_rows(policy), charged)
-    if never is None and policy.scheduler is Scheduler.BUDGETING:
+    if never is None and (policy.scheduler, policy.significance) == (
+        Scheduler.BUDGETING,
+        Significance.RECENCY,
+    ):
         return _why_never_significant(one, spec, policy)
     return never
 

@@ -8,6 +8,7 @@ from ptkstore.application.scheduling.adaptive_trainings import (
     shared_lines,
 )
 from ptkstore.application.scheduling.budgeting_trainings import next_looks
+from ptkstore.application.scheduling.comparisons import Comparisons
 from ptkstore.application.scheduling.given_looks import Given, given_since
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_tried, is_of_context, waiting_ptks
@@ -16,7 +17,6 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.waiting import GivenUp
 from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import place_of
@@ -130,8 +130,8 @@ def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
 def _budgeted(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:
     """Nobody has an allowance: windows serve whom they teach enough."""
     prepared = uow.windows.prepared(stream.name)
-    looks = next_looks(uow, stream, prepared, waiting_ptks(uow, stream))
-    return [_queued(one, Awaited.SCHEDULER if isinstance(found, Proposal) else found) for one, found in looks]
+    looks = next_looks(uow, stream, prepared, waiting_ptks(uow, stream), Comparisons(uow, stream))
+    return [_queued(one, found if isinstance(found, Awaited) else Awaited.SCHEDULER) for one, found in looks]
 
 
 def _queued(one: WaitingPtk, waits_for: Awaited, shares: tuple[BlockShare, ...] = ()) -> QueuedPtk:

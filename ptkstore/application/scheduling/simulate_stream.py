@@ -99,8 +99,14 @@ def simulate_stream(stream: str, asked: Asked, *, team: str | None = None, begin
 
 def as_adaptive(policy: Policy) -> Policy:
     """Return the policy that a stream would have if it were adaptive."""
-    plain = {"significance": Significance.RECENCY, "least_significance": None, "most_significance": None}
-    return replace(policy, scheduler=Scheduler.ADAPTIVE, **plain)  # type: ignore[arg-type] # one is a word
+    return replace(
+        policy,
+        scheduler=Scheduler.ADAPTIVE,
+        significance=Significance.RECENCY,
+        least_significance=None,
+        most_significance=None,
+        comparison_epsilon=None,
+    )
 
 
 def strategy_of(scheduler: Simulated, rows_per_window: int, whole: BlockRoom) -> Strategy:

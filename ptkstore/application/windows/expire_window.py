@@ -67,6 +67,7 @@ def expire_window(
             uow.windows.set_state(one, WindowState.EXPIRED)
             if (blocks := erased_with(one, stream.policy)) is not None:
                 uow.ledger.erase(job.stream, blocks)
+        uow.thresholds.expire(windows)
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.jobs.remove_ended(before=window)
         uow.commit()

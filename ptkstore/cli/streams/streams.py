@@ -182,6 +182,7 @@ def _of_scheduler(policy: Policy) -> dict[str, Any]:
                 "significance": policy.significance.value,
                 "least_significance": policy.least_significance,
                 "most_significance": policy.most_significance,
+                "comparison_epsilon": policy.comparison_epsilon,
             }
     return {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
@@ -13,7 +14,7 @@ from ptkstore.errors import InvalidRequest
 
 
 def rule_of(policy: Policy) -> ThresholdRule:
-    """Return the rule of a stream whose significance is public: a comparison costs nothing.
+    """Return the rule of a stream; where its significance is public, a comparison costs nothing.
 
     Raises
     ------
@@ -22,7 +23,15 @@ def rule_of(policy: Policy) -> ThresholdRule:
     """
     if policy.least_significance is None or policy.most_significance is None:
         raise InvalidRequest("only the scheduler 'budgeting' has bounds on significance")
-    return ThresholdRule(policy.least_significance, policy.most_significance, 0)
+    return ThresholdRule(
+        policy.least_significance, policy.most_significance, comparison_loss(policy).epsilon_nano
+    )
+
+
+def comparison_loss(policy: Policy) -> Loss:
+    """Return epsilon_0: what one noisy threshold costs, nothing where significance is public."""
+    epsilon = policy.comparison_epsilon
+    return NO_LOSS if epsilon is None else Loss.charge(epsilon)
 
 
 def recency_of(config: Mapping[str, Any], policy: Policy) -> Recency:

@@ -61,7 +61,7 @@ def next_step(block: BudgetedBlock, query: Query, rule: ThresholdRule) -> Declin
         return declined
     if free:
         return Taken(block.less(query.cost_nano), query.cost_nano)
-    line = rule.at(block.consumed) * (query.cost_nano + rule.comparison_nano) / NANO
+    line = rule.at(block.consumed) * (query.loss_nano + rule.comparison_nano) / NANO
     paid = replace(block.less(rule.comparison_nano), threshold_paid=True) if draws else block
     return ToCompare(paid, draws, line)
 

@@ -40,7 +40,24 @@ class WindowsLeft:
     def step(
         self, place: tuple[int, int], query: Query, charge: Charge, rule: ThresholdRule, significance: float
     ) -> Declined | Taken:
-        """Return whether a block serves a query.
+        """Return whether a block serves a query whose significance is public.
+
+        Parameters
+        ----------
+        place, query, charge
+            As for `asked`.
+        rule : ThresholdRule
+            How much significance the block asks for.
+        significance : float
+            That of the window for the PTK.
+        """
+        found = self.asked(place, query, charge)
+        return found if isinstance(found, Declined) else next_step_if_public(*found, rule, significance)
+
+    def asked(
+        self, place: tuple[int, int], query: Query, charge: Charge
+    ) -> Declined | tuple[BudgetedBlock, Query]:
+        """Return a block and a query as the rules take them: in units of one coordinate.
 
         Parameters
         ----------
@@ -48,10 +65,6 @@ class WindowsLeft:
             Names the block.
         query, charge
             The PTK with the epsilon of its training, and what the accountant counts for that.
-        rule : ThresholdRule
-            How much significance the block asks for.
-        significance : float
-            That of the window for the PTK.
 
         Notes
         -----
@@ -66,7 +79,7 @@ class WindowsLeft:
             return Declined.UNAFFORDABLE
         cap = self._caps.amounts[at]
         block = BudgetedBlock(place[0], cap, min(cap, max(0, left.amounts[at])))
-        return next_step_if_public(block, replace(query, cost_nano=charge.amounts[at]), rule, significance)
+        return block, replace(query, cost_nano=charge.amounts[at])
 
     def take(self, windows: Iterable[int], groups: range, charge: Charge) -> None:
         """Take a charge off the blocks of some windows."""
@@ -81,6 +94,17 @@ class WindowsLeft:
     def _consumed_after(self, left: Caps, charge: Charge, at: int) -> float:
         cap = self._caps.amounts[at]
         return (cap - left.amounts[at] + charge.amounts[at]) / cap
+
+
+def asked_windows(one: Waiting, rows_per_window: int) -> list[tuple[int, int, Loss]]:
+    """Return what a PTK asks for: the least and the most windows, and the loss; the first that is served counts."""
+    least, most = one.windows
+    low, high = one.losses
+    if one.last is not None:
+        twice = min(2 * one.last.loss.epsilon_nano, high.epsilon_nano)
+        return [(least, most, Loss(twice, high.delta_atto))]
+    named = looks_of_menu(one, rows_per_window)
+    return [(wish.n_windows, wish.n_windows, wish.loss) for wish in named] or [(least, most, low)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +146,7 @@ class PublicBudgeting:
             return Awaited.VERDICT
         in_order = sorted(set(left.windows()).difference(without), key=lambda w: (-significance(w), -w))
         declined: set[Declined] = set()
-        for least, most, loss in self._asks(one):
+        for least, most, loss in asked_windows(one, self.rows_per_window):
             serving = []
             for window in in_order:
                 if (why := self._declines(one, window, loss, left, significance(window), charge_of)) is None:
@@ -137,16 +161,6 @@ class PublicBudgeting:
         if Declined.NOT_SIGNIFICANT in declined:
             return Awaited.SIGNIFICANCE
         return Awaited.BUDGET if Declined.UNAFFORDABLE in declined else Awaited.NEW_WINDOW
-
-    def _asks(self, one: Waiting) -> list[tuple[int, int, Loss]]:
-        """Return what a PTK asks for: the least and the most windows, and the loss; the first that is served counts."""
-        least, most = one.windows
-        low, high = one.losses
-        if one.last is not None:
-            twice = min(2 * one.last.loss.epsilon_nano, high.epsilon_nano)
-            return [(least, most, Loss(twice, high.delta_atto))]
-        named = looks_of_menu(one, self.rows_per_window)
-        return [(wish.n_windows, wish.n_windows, wish.loss) for wish in named] or [(least, most, low)]
 
     def _declines(
         self,

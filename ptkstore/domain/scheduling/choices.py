@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.errors import InvalidRequest
 
 SIGNIFICANCE_MIN, SIGNIFICANCE_MAX = 1e-6, 1e12  # per epsilon
@@ -64,11 +65,6 @@ def check_significance(
                 "out"
             )
         return
-    if significance is Significance.LOSS:
-        raise InvalidRequest(
-            "the significance 'loss' is measured on rows, so that each comparison has to be paid for. This version "
-            "compares public significance alone: take 'recency'"
-        )
     if least is None or most is None:
         raise InvalidRequest(
             "the scheduler 'budgeting' needs public bounds on significance per epsilon: least_significance, which a "
@@ -83,3 +79,34 @@ def check_significance(
             f"most_significance (U) must be above least_significance (L), and {most:g} is not above {least:g}: with "
             "one bound for all there is nothing to choose by"
         )
+
+
+def check_comparison(
+    significance: Significance, epsilon: float | None, capacity: Loss, attribute: str | None
+) -> None:
+    """Raise `InvalidRequest` unless a policy says what a comparison costs where one costs something, and not elsewhere.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        epsilon_0: what one noisy threshold costs.
+    capacity : Loss
+        What a block may lose.
+    attribute : str, optional
+        The column that blocks are by.
+    """
+    if significance is Significance.RECENCY:
+        if epsilon is not None:
+            raise InvalidRequest(
+                "comparison_epsilon is for the significance 'loss'; a declared recency is compared for nothing"
+            )
+        return
+    if epsilon is None:
+        raise InvalidRequest(
+            "the significance 'loss' is measured on rows, so each noisy threshold has to be paid for: "
+            "comparison_epsilon"
+        )
+    if Loss.charge(epsilon).epsilon_nano > capacity.epsilon_nano:
+        raise InvalidRequest("comparison_epsilon is more than a block may lose in all")
+    if attribute is not None:
+        raise InvalidRequest("the significance 'loss' does not go with blocks by a column: take 'recency'")

@@ -11,7 +11,7 @@ class Awaited(StrEnum):
     """What a PTK waits for; a fixed code. `scheduler`: its next look is covered, and the scheduler is yet to run.
 
     Under `budgeting`, `significance`: no other window teaches it enough for what that has left. `budget`: none has its
-    loss left.
+    loss left. `comparison`: a noisy threshold is to say whether a window teaches it enough.
     """
 
     VERDICT = "verdict"
@@ -20,6 +20,7 @@ class Awaited(StrEnum):
     TEST_BLOCK = "test-block"
     SCHEDULER = "scheduler"
     SIGNIFICANCE = "significance"
+    COMPARISON = "comparison"
     BUDGET = "budget"
     MORE_THAN_IT_MAY_HAVE = "more-than-it-may-have"
 

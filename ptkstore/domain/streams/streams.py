@@ -25,7 +25,13 @@ from ptkstore.domain.fields import (
     declared_fields,
 )
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance, check_significance
+from ptkstore.domain.scheduling.choices import (
+    Mode,
+    Scheduler,
+    Significance,
+    check_comparison,
+    check_significance,
+)
 from ptkstore.errors import InvalidRequest
 
 RESERVED_PREFIX = "ptk_"
@@ -245,12 +251,7 @@ class Policy:
     ] = Mode.GUIDED
     significance: Annotated[
         Significance,
-        OneOf(
-            "What says how much a window teaches a PTK, under budgeting: recency.",
-            members=Significance,
-            reported=None,
-            later=True,
-        ),
+        OneOf("What budgeting goes by: recency or loss.", members=Significance, reported=None, later=True),
     ] = Significance.RECENCY
     least_significance: Annotated[
         float | None,
@@ -269,6 +270,10 @@ class Policy:
             reported=None,
             later=True,
         ),
+    ] = None
+    comparison_epsilon: Annotated[
+        float | None,
+        PositiveNumber("What a noisy threshold costs, by loss.", optional=True, reported=None, later=True),
     ] = None
     unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None
@@ -338,6 +343,7 @@ class Policy:
         if self.scheduler_mode is not Mode.GUIDED and self.scheduler is not Scheduler.ADAPTIVE:
             raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
         check_significance(self.scheduler, self.significance, self.least_significance, self.most_significance)
+        check_comparison(self.significance, self.comparison_epsilon, self.capacity, self.attribute)
         if not self.scheduler.lets_wait:
             return
         if self.privacy_unit is PrivacyUnit.USER:

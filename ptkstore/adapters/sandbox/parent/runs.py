@@ -21,6 +21,8 @@ from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
 from ptkstore.ports.row_processes import (
     CollectRequest,
+    Compared,
+    CompareRequest,
     DriftRequest,
     EvaluateRequest,
     ForgetRequest,
@@ -79,6 +81,13 @@ class ChildRuns:
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         """Test in a child."""
         return _told(self._answer(bool, request, keep_alive), request)
+
+    def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
+        """Compare in a child."""
+        answer = self._answer(Compared, request, keep_alive)
+        if isinstance(answer, Compared) and answer.above is not (answer.sealed is None):
+            return RunFailed(BAD_OUTPUT)
+        return answer
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Evaluate in a child."""

@@ -26,7 +26,13 @@ from ptkstore.errors import LeaseLost
 from ptkstore.ports.tracing import carried
 
 LIVE = (JobState.READY, JobState.OPENED)
-_OF_WINDOWS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.PARTIAL, JobKind.EXPIRE)  # no version is theirs
+_OF_WINDOWS = (
+    JobKind.PREPARE,
+    JobKind.ALLOCATE,
+    JobKind.PARTIAL,
+    JobKind.COMPARE,
+    JobKind.EXPIRE,
+)  # no version is theirs
 _WRITTEN = ("state", "outcome", "position", "failures", "due_at", "attempt")
 _LOOKS = 50  # jobs of which a worker takes the first it gets
 _CLAIM = select(t.jobs).where(t.jobs.c.id == bindparam("job_id"), IS_CLAIMABLE)
@@ -165,6 +171,11 @@ class SqlJobs(CatalogPart):
     ) -> tuple[Job, ...]:
         """Find jobs by id, for reading."""
         query = select(t.jobs).where(*given(t.jobs, stream=stream, ptk_id=ptk_id, state=state))
+        return tuple(map(job_of, self._connection.execute(query.order_by(t.jobs.c.id))))
+
+    def comparisons(self, stream: str) -> tuple[Job, ...]:
+        """Return the comparisons on windows of a stream."""
+        query = select(t.jobs).where(*given(t.jobs, stream=stream, kind=JobKind.COMPARE))
         return tuple(map(job_of, self._connection.execute(query.order_by(t.jobs.c.id))))
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:

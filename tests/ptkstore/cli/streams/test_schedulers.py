@@ -15,7 +15,12 @@ CREATE = [
     *("--time-column", "at", "--epsilon", "1", "--origin", "2026-01-05", "--closing", "operator"),
 ]
 BOUNDS = ("--least-significance", "2", "--most-significance", "10.5")
-SHOWN = {"significance": "recency", "least_significance": 2.0, "most_significance": 10.5}
+SHOWN = {
+    "significance": "recency",
+    "least_significance": 2.0,
+    "most_significance": 10.5,
+    "comparison_epsilon": None,
+}
 DECLARED = """
 from ptklib.statistics import HistoricalStatistics
 from ptkstore import PTK
@@ -38,6 +43,10 @@ def ptk(tmp_path: Path) -> Line:
     [
         (("--scheduler", "adaptive"), {"scheduler": "adaptive", "scheduler_mode": "guided"}),
         (("--scheduler", "budgeting", *BOUNDS), {"scheduler": "budgeting", **SHOWN}),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--significance", "loss", "--comparison-epsilon", "0.05"),
+            {"scheduler": "budgeting", **SHOWN, "significance": "loss", "comparison_epsilon": 0.05},
+        ),
     ],
     ids=str,
 )
@@ -60,7 +69,10 @@ def test_bounds_are_fixed_from_the_creation_on(ptk: Line) -> None:
     [
         (("--scheduler", "budgeting"), "needs public bounds on significance"),
         (("--scheduler", "budgeting", *BOUNDS[:2], "--most-significance", "2"), "2 is not above 2"),
-        (("--scheduler", "budgeting", *BOUNDS, "--significance", "loss"), "measured on rows"),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--significance", "loss"),
+            "has to be paid for: comparison_epsilon",
+        ),
         (("--scheduler", "budgeting", *BOUNDS, "--significance", "age"), "choose from recency, loss"),
         (BOUNDS, "are for the scheduler 'budgeting'"),
         (("--scheduler", "lottery"), "choose from allocate, adaptive, budgeting"),

@@ -12,7 +12,7 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.scheduling.choices import Mode, Scheduler
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.streams import (
     Assurance,
@@ -74,6 +74,17 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
         {"scheduler": Scheduler.BUDGETING, "least_significance": 2.0, "most_significance": 10.5},
         "scheduler is allocate, not budgeting; least_significance is none, not 2; most_significance is none, not 10.5",
     ),
+    (
+        {
+            "scheduler": Scheduler.BUDGETING,
+            "significance": Significance.LOSS,
+            "least_significance": 2.0,
+            "most_significance": 3.0,
+            "comparison_epsilon": 0.5,
+        },
+        "scheduler is allocate, not budgeting; significance is recency, not loss; least_significance is none, not 2; "
+        "most_significance is none, not 3; comparison_epsilon is none, not 0.5",
+    ),
     ({"max_cell_bytes": 100}, "max_cell_bytes is 65536, not 100"),
     (
         {"privacy_unit": PrivacyUnit.USER, "unit_column": "hour", "user_shards": 2},
@@ -88,7 +99,7 @@ def test_a_field_of_the_policy_is_told_with_both_values(changes: dict[str, Any],
 
 
 def test_every_field_is_tried() -> None:
-    only = {"relation", "significance"}  # there is one that a policy may have
+    only = {"relation"}  # there is one
     assert {name for changes, _ in CHANGES for name in changes} == {f.name for f in fields(Policy)} - only
 
 

@@ -1,0 +1,56 @@
+"""What the child does with a profile set of a comparison: rows, a released state and a secret in, one bit out."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ptklib.mechanisms.threshold import DrawnThreshold
+from ptklib.significance import LossSignificance
+from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
+from ptkstore.adapters.sandbox.child.rows import unit_rows
+from ptkstore.errors import CorruptObject
+from ptkstore.ports.keys import Sealer
+from ptkstore.ports.objects import RawZone
+from ptkstore.ports.row_processes import Compared, CompareRequest
+
+
+def compare(request: CompareRequest, raw: RawZone, sealer: Sealer) -> Compared:
+    """Open the profile set, and compare the losses of the state on it with a noisy threshold.
+
+    The secret of the threshold is in the clear inside this process alone.
+
+    Raises
+    ------
+    CorruptObject
+        The secret does not open, or is that of a threshold which cost something else.
+    """
+    from ptklib.profiling.evaluation import RowValidation  # loads every family
+    from ptklib.profiling.risks import risk_of
+
+    estimator = estimator_from_spec(request.estimator)
+    significance = LossSignificance(request.epsilon)
+    key = sealing_key(request)
+    if request.sealed is None:
+        threshold = DrawnThreshold.draw(significance.comparison, pay=_paid_before)
+    else:
+        threshold = DrawnThreshold.restore(sealer.open(key, request.sealed, request.name))
+        if threshold.comparison != significance.comparison:
+            raise CorruptObject("the secret is that of another threshold")
+    columns = tuple(dict.fromkeys(estimator.input_columns()))
+    rows = unit_rows(request.rows, raw, columns, population=1)
+    losses = RowValidation(risk_of(estimator), rows, rows.hashes).losses(
+        ReleasedState.from_files(request.state)
+    )
+    above = threshold.is_above(significance.ahead(losses, request.line))
+    return Compared(above, None if above else sealer.seal(key, threshold.secret(), request.name))
+
+
+def sealing_key(request: CompareRequest) -> bytes:
+    """Return one key made of the window's and the threshold's own, so that the end of either ends the secret."""
+    (window,) = request.rows
+    return hashlib.sha256(b"ptk threshold\0" + window.window_key + request.threshold_key).digest()
+
+
+def _paid_before(_: object) -> None:
+    """The run spent the loss before it asked for the key of the rows."""

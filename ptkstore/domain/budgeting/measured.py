@@ -1,0 +1,123 @@
+"""Which windows serve a PTK that waits, where significance is measured (budgeting paper, Algorithm 2).
+
+A comparison is charged to the profile part of a window, whose rows it reads, and a training to the train part. z is the
+consumed share of the train part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ptkstore.domain.budgeting.blocks import Query
+from ptkstore.domain.budgeting.online import Declined, Taken, ToCompare, next_step
+from ptkstore.domain.budgeting.public import WindowsLeft, asked_windows
+from ptkstore.domain.budgeting.rule import ThresholdRule
+from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.queues import Awaited
+
+
+class Askable(StrEnum):
+    """Whether a window's noisy threshold can be asked now; public facts alone."""
+
+    YES = "yes"
+    LATER = "a comparison is under way"
+    WITHOUT_VERSION = "there is no version to compare"
+    UNAFFORDABLE = "the profile part cannot pay for a threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class ToAsk:
+    """Windows that are to be compared before it is known whether they serve a PTK."""
+
+    windows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBudgeting:
+    """The scheduler `budgeting` with a measured significance.
+
+    Parameters
+    ----------
+    rule : ThresholdRule
+        How much significance a window asks for.
+    rows_per_window : int
+        The rows that a PTK may expect of one window.
+    """
+
+    rule: ThresholdRule
+    rows_per_window: int
+
+    def next_look(
+        self,
+        one: Waiting,
+        left: WindowsLeft,
+        answers: Mapping[int, bool],
+        askable: Callable[[int], Askable],
+        charge_of: ChargeOf,
+        without: Collection[int] = (),
+    ) -> Proposal | Awaited | ToAsk:
+        """Return the next look of a PTK, what is to be compared first, or what it waits for.
+
+        Parameters
+        ----------
+        answers : mapping of int to bool
+            What noisy thresholds of windows have answered since it began to wait.
+        askable : callable
+            Whether that of a window can be asked.
+        without : collection of int
+            Windows that it may not read.
+
+        Notes
+        -----
+        Newer windows come first. Only as many are compared as are missing to the most that it may read.
+        """
+        if one.under_way:
+            return Awaited.VERDICT
+        least, most, loss = asked_windows(one, self.rows_per_window)[0]
+        serving: list[int] = []
+        unknown: list[int] = []
+        declined: set[Declined] = set()
+        for window in sorted(set(left.windows()).difference(without), reverse=True):
+            match self.step(one, window, left, charge_of):
+                case Taken():
+                    serving.append(window)
+                case ToCompare():
+                    answer = answers.get(window)
+                    if answer is None:
+                        unknown.append(window)
+                    elif answer:
+                        serving.append(window)
+                    else:
+                        declined.add(Declined.NOT_SIGNIFICANT)
+                case why:
+                    declined.add(why)
+        states = {window: askable(window) for window in unknown} if len(serving) < most else {}
+        ready = [window for window, state in states.items() if state is Askable.YES]
+        if ready:
+            return ToAsk(tuple(sorted(ready[: most - len(serving)])))
+        if Askable.LATER in states.values():
+            return Awaited.COMPARISON
+        if len(serving) >= least:
+            windows = tuple(sorted(serving[:most]))
+            n_rows = len(windows) * self.rows_per_window
+            return Proposal(one.ptk_id, one.arrived, windows, loss, charge_of(one.ptk_id, loss), n_rows)
+        if Declined.NOT_SIGNIFICANT in declined or Askable.WITHOUT_VERSION in states.values():
+            return Awaited.SIGNIFICANCE
+        if Declined.UNAFFORDABLE in declined or states:
+            return Awaited.BUDGET
+        return Awaited.NEW_WINDOW
+
+    def step(
+        self, one: Waiting, window: int, left: WindowsLeft, charge_of: ChargeOf
+    ) -> Declined | Taken | ToCompare:
+        """Return whether a window serves a PTK, as far as that is public; else the line that it asks for."""
+        _, most, loss = asked_windows(one, self.rows_per_window)[0]
+        query = Query(one.ptk_id, loss.epsilon_nano, most, loss.epsilon_nano)
+        found = left.asked((window, 0), query, charge_of(one.ptk_id, loss))
+        if isinstance(found, Declined):
+            return found
+        block, cost = found
+        # the threshold is charged elsewhere: whether it can be paid for is asked of the profile part
+        return next_step(replace(block, threshold_paid=True), cost, self.rule)

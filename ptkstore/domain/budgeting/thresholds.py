@@ -1,0 +1,61 @@
+"""Noisy thresholds that streams keep, and the answers that they gave: what the catalog has of Algorithm 2."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.drafts import draft_id
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A noisy threshold that was paid for and has not answered "above"; a line of a window has one at most.
+
+    Attributes
+    ----------
+    window, line
+        Whose profile part it is compared with, and which line of the budget paid for it.
+    reservation : str
+        The key of the charge that paid for its noise.
+    sealed : bytes
+        Its secret, under a key that is made of that of the window and one of its own. Either may be destroyed.
+    """
+
+    window: WindowId
+    line: str
+    reservation: str
+    sealed: bytes = field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        """Names its own key in the key store."""
+        return threshold_key_id(self.window, self.reservation)
+
+
+def threshold_key_id(window: WindowId, reservation: str) -> str:
+    """Return the name of the key of a threshold. It names the window, with which it is destroyed."""
+    return draft_id(window, f"threshold-{hashlib.sha256(reservation.encode()).hexdigest()[:32]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One answer of a noisy threshold, as it was released.
+
+    Attributes
+    ----------
+    job_id, ptk_id, window
+        The comparison, the PTK whose newest version was compared, and where.
+    since : datetime
+        When the PTK had begun to wait: its answers count until it waits anew.
+    above : bool
+        Whether the window teaches the PTK enough.
+    """
+
+    job_id: str
+    ptk_id: str
+    window: WindowId
+    since: datetime
+    above: bool
