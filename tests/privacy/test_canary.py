@@ -308,7 +308,7 @@ def test_the_search_saw_a_queue_and_its_allowances(run: Run):
 def test_the_search_saw_a_threshold_whose_secret_is_nowhere_in_the_clear(run: Run):
     assert run.thresholds
     assert {one.above for one in run.compared} == {False}
-    in_the_clear = DrawnThreshold(Comparing(UNITS, 1, monotonic=True), 7).secret()[-25:]
+    in_the_clear = DrawnThreshold(Comparing(UNITS, 1, monotonic=True), 7).secret().rstrip()[-25:]
     assert in_the_clear.endswith(b"%d}" % UNITS)
     files = [path for path in run.home.rglob("*") if path.is_file()]
     assert [path for path in files if in_the_clear in path.read_bytes()] == []
