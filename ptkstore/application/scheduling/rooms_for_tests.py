@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptkstore.application.planning.evaluation_plans import price_of_test
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import Charge, fit_together
 from ptkstore.domain.streams.blocks import TEST, part_blocks
@@ -33,8 +32,7 @@ class RoomsForTests:
 
     def has_room(self, one: WaitingPtk, windows: Sequence[int]) -> bool:
         """Tell whether the test blocks of all these windows can pay for the test of a training."""
-        charge = self._charge(one)
-        if charge is None:
+        if (charge := one.test) is None:
             return True
         filters = self._uow.ledger.filters(self._stream.name)
         for line, number in self._blocks(one, windows):
@@ -44,13 +42,9 @@ class RoomsForTests:
         return True
 
     def _plan(self, one: WaitingPtk, windows: Sequence[int]) -> None:
-        if (charge := self._charge(one)) is not None:
+        if (charge := one.test) is not None:
             for key in self._blocks(one, windows):
                 self._planned.setdefault(key, []).append(charge)
-
-    def _charge(self, one: WaitingPtk) -> Charge | None:
-        price = price_of_test(one.spec, self._stream.policy)
-        return None if price is None else price.charge
 
     def _blocks(self, one: WaitingPtk, windows: Sequence[int]) -> list[tuple[str, int]]:
         line, policy = str(line_of(one.spec, self._stream.policy)), self._stream.policy

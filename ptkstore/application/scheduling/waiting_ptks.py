@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.planning.evaluation_plans import price_of_test
 from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, with_facts
 from ptkstore.application.scheduling.given_looks import Given, given_since
 from ptkstore.domain.accounting.accountants import Charge
@@ -28,12 +29,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class WaitingPtk:
-    """A PTK that waits, with what it was given since; `facts` are what a scheduler reads of it."""
+    """A PTK that waits, with what it was given since.
+
+    `facts` are what a scheduler reads of it. `test` is the charge of the test that follows each training, if any.
+    """
 
     spec: PtkSpec
     wait: Wait
     given: Given
     facts: Waiting
+    test: Charge | None
 
 
 def begin_to_wait(uow: UnitOfWork, ptk_id: str, stream: Stream, now: datetime) -> None:
@@ -90,16 +95,17 @@ def _standing(
 def _waiting(
     uow: CatalogView, policy: Policy, standing: Sequence[tuple[PtkSpec, Wait, Given]]
 ) -> tuple[WaitingPtk, ...]:
-    """Those that wait still; a PTK whose estimator today's library refuses is left out, so that others go on."""
+    """Those that wait still; a PTK that today's library refuses, or its test, is left out, so that others go on."""
     found = []
     for spec, wait, given in standing:
         if given.waits:
             (informed,) = with_facts(uow, [spec], policy)
             try:
                 facts = as_waiting(informed, policy, wait.since, given)
+                test = price_of_test(informed, policy)
             except (PtklibError, InvalidRequest):
                 continue
-            found.append(WaitingPtk(informed, wait, given, facts))
+            found.append(WaitingPtk(informed, wait, given, facts, None if test is None else test.charge))
     return tuple(found)
 
 
@@ -121,15 +127,15 @@ def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | No
     """
     losses = losses_of(spec)
     charged = charges_of({spec.ptk_id: spec}, policy)
-    for loss in losses:
+    menu = tuple(MenuEntry(loss, n_rows) for loss, n_rows in _menu(spec, policy))
+    for loss in (*losses, *(entry.loss for entry in menu)):
         charged(spec.ptk_id, loss)
-    menu = (MenuEntry(loss, n_rows) for loss, n_rows in _menu(spec, policy))
     return Waiting(
         spec.ptk_id,
         (since - _EPOCH) // timedelta(microseconds=1),
         spec.windows,
         losses,
-        tuple(menu),
+        menu,
         None if given is None else given.last,
         groups=groups_where(policy, spec.config.get("where")),
     )

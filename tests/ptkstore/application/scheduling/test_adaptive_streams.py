@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from ptklib import CountFeaturizer
+from ptklib.exceptions import InvalidParameterError
+from ptklib.validation import MinimumSums
 from ptkstore.adapters.keys.store import FileKeyStore
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_id, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
@@ -39,7 +41,7 @@ def counted(epsilon: float) -> Mapping[str, Any]:
 
 def adaptive(world: World, **policy: Any) -> World:
     defaults = {"retention_windows": 4, "scheduler_mode": Mode.CONSERVE, "rows_per_window": 1_000}
-    world.stream(scheduler=Scheduler.ADAPTIVE, **{**defaults, **policy})
+    world.stream(**{"scheduler": Scheduler.ADAPTIVE, **defaults, **policy})
     return world
 
 
@@ -385,3 +387,40 @@ def test_a_recovery_ends_a_look_with_one_window_in_doubt(
     with stream.service.read() as uow:
         (reserve, end) = uow.ledger.history(str(training.reservation))
     assert (reserve.kind, end.kind) == (EntryKind.RESERVE, EntryKind.RELEASE)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, kind: type[Any], when: Callable[[Any], bool]) -> None:
+    """As if the library had been upgraded to one that states no loss any more for some."""
+    stated = kind.declared_loss
+
+    def declared_loss(self: Any) -> Any:
+        if when(self):
+            raise InvalidParameterError("refused since the upgrade")
+        return stated(self)
+
+    monkeypatch.setattr(kind, "declared_loss", declared_loss)
+
+
+@pytest.mark.parametrize("scheduler", [Scheduler.ADAPTIVE, Scheduler.BUDGETING])
+@pytest.mark.parametrize("what", ["test", "pair of its menu"])
+def test_a_ptk_with_a_charge_that_the_library_refuses_keeps_nobody_else_waiting(
+    in_files: World, monkeypatch: pytest.MonkeyPatch, scheduler: Scheduler, what: str
+) -> None:
+    bounds = {"least_significance": 0.1, "most_significance": 0.2}
+    stream = adaptive(
+        in_files,
+        scheduler=scheduler,
+        scheduler_mode=Mode.GUIDED,
+        rows_per_window=2_000,
+        **(bounds if scheduler is Scheduler.BUDGETING else {}),
+    )
+    if what == "test":
+        stream.register("refused", epsilon=0.1, config={"accept": {**TEST, "reject_epsilon": 0.1}})
+        refuse(monkeypatch, MinimumSums, lambda one: True)
+    else:
+        stream.register("refused", estimator=counted(0.1), config=RANGE)
+        refuse(monkeypatch, CountFeaturizer, lambda one: 0.1 < one.epsilon < 0.39)
+    stream.register("other", epsilon=0.1)
+    day(stream, 0)
+    assert [one.ptk_id for one in stream.service.queue(STREAM)] == []
+    assert (looks(stream, "taxi.refused"), numbers(stream, "taxi.other")) == ([], [1])
