@@ -19,23 +19,27 @@ from ptkstore.ports.keys import JournalView, KeyStore
 def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     """Return how many looks at a PTK there were, and how probably one of them may be wrong.
 
-    A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Each of these
-    windows after the last accepted version counts: as one look, or where a scheduler looks again at one window as many
-    as its test block could pay for. What is forgotten is taken to have had the present confidence and epsilon. A name
-    may have been registered in the time that is forgotten, so without an accepted version all windows in doubt count,
-    but those that were surely never read for it.
+    A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Under
+    `allocate` each of these windows after the last accepted version counts as one look. Other schedulers look at a
+    window several times and go back to older ones: each window that was kept at the last acceptance or came later
+    counts as many looks as its test block could pay for. What is forgotten is taken to have had the present confidence
+    and epsilon. A name may have been registered in the time that is forgotten, so without an accepted version all
+    windows in doubt count, but those that were surely never read for it.
     """
     known = since_accepted(uow.validations.of(spec.ptk_id))
     in_doubt = uow.streams.progress(spec.stream).retired_before
     if not in_doubt:
         return EarlierLooks.of(known)
     accepted = _last_accepted_window(uow, spec.ptk_id)
-    known = tuple(one for one in known if one.window_index > accepted)
     policy = uow.streams.get(spec.stream).policy
-    once = policy.scheduler is Scheduler.ALLOCATE
-    first = max(accepted + 1, uow.ptks.first_window(spec.ptk_id))
-    most = max(0, in_doubt - first) * (1 if once else most_estimates(spec, policy))
-    forgotten = most - sum(one.window_index < in_doubt for one in known)
+    if policy.scheduler is Scheduler.ALLOCATE:
+        known = tuple(one for one in known if one.window_index > accepted)
+        first, per_window = accepted + 1, 1
+    else:
+        first, per_window = accepted + 1 - policy.retention_windows, most_estimates(spec, policy)
+    first = max(first, uow.ptks.first_window(spec.ptk_id), 0)
+    forgotten = max(0, in_doubt - first) * per_window
+    forgotten -= sum(first <= one.window_index < in_doubt for one in known)
     return EarlierLooks.of(known).and_forgotten(forgotten, confidence_of(spec.config))
 
 

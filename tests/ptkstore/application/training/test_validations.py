@@ -12,6 +12,7 @@ import pytest
 
 from ptklib import CountFeaturizer
 from ptklib.covariance import CovarianceMatrix
+from ptkstore.application.planning.evaluation_plans import most_estimates
 from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_of_window
@@ -546,6 +547,36 @@ def test_looks_before_an_adopted_version_are_over(world: World) -> None:
             validations=SimpleNamespace(of=lambda _: before[:1]),
         )
         assert earlier_looks(cast(Any, forgetful), spec).number == 1
+
+
+def test_looks_at_windows_before_the_accepted_one_count_where_a_scheduler_goes_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register(config=ACCEPTED, target=GOOD)
+    trained(world, day=1).work(*ALL)
+    with world.service.begin() as uow:
+        *_, accepted = uow.validations.of(PTK)
+        spec, stream = uow.ptks.get(PTK), uow.streams.get(STREAM)
+        assert (accepted.window_index, accepted.verdict["decision"]) == (1, "accept")
+        for look in (1, 2, 3):  # at window 0, after the acceptance on window 1
+            at = accepted.at + timedelta(seconds=look)
+            verdict = {**accepted.verdict, "decision": "retry", "look": look}
+            uow.validations.add(
+                replace(
+                    accepted,
+                    job_id=f"again/{look}",
+                    look=look,
+                    window_index=0,
+                    verdict=verdict,
+                    at=at,
+                    number=0,
+                )
+            )
+        again = replace(stream, policy=replace(stream.policy, scheduler=Scheduler.BUDGETING))
+        monkeypatch.setattr(uow.streams, "get", lambda _: again)
+        assert earlier_looks(uow, spec).number == 3
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=1))
+        assert earlier_looks(uow, spec).number == max(3, most_estimates(spec, stream.policy))
 
 
 def test_looks_are_forgotten_as_often_as_a_test_block_could_pay_for(
