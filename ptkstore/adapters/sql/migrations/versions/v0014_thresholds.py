@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "13"
-down_revision = "12"
+revision = "14"
+down_revision = "13"
 
 
 def upgrade() -> None:
