@@ -572,7 +572,7 @@ def test_looks_at_windows_before_the_accepted_one_count_where_a_scheduler_goes_b
                     number=0,
                 )
             )
-        again = replace(stream, policy=replace(stream.policy, scheduler=Scheduler.BUDGETING))
+        again = replace(stream, policy=replace(stream.policy, scheduler=Scheduler.ADAPTIVE))
         monkeypatch.setattr(uow.streams, "get", lambda _: again)
         assert earlier_looks(uow, spec).number == 3
         uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=1))
