@@ -17,15 +17,15 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 _UNDER_WAY = (JobState.READY, JobState.OPENED)
 
 
-def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datetime) -> None:
+def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datetime, look: int = 1) -> None:
     """Train a PTK no longer; the caller holds its stream's lock.
 
     Its trainings that have opened no row are withdrawn and their reservations released. Its versions stay.
 
     Parameters
     ----------
-    window : int
-        The one that decided it.
+    window, look : int
+        The ones that decided it.
     """
     uow.ptks.wait(spec.ptk_id, replace(spec.waiting or Waiting(window), given_up=why))
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
@@ -39,6 +39,7 @@ def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datet
             ptk_id=spec.ptk_id,
             window_index=window,
             run=JobKind.VALIDATE,
+            look=look,
         )
     )
 

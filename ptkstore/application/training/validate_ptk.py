@@ -107,7 +107,7 @@ class _Validating(OnTestSet):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spec, confidence = claimed.spec, confidence_of(claimed.spec.config)
         if not earlier_looks(uow, spec).leaves_room(confidence):
-            give_up(uow, spec, GivenUp.CONFIDENCE, self.job.window.index, self._now())
+            give_up(uow, spec, GivenUp.CONFIDENCE, self.job.window.index, self._now(), self.job.look)
             return Ended(Outcome.REFUSED, NO_CONFIDENCE_LEFT)
         return super().price(uow, claimed)
 
@@ -139,11 +139,11 @@ class _Validating(OnTestSet):
             return Outcome.PUBLISHED
         uow.validations.add(about)
         if verdict["decision"] == REJECT and self._is_about(spec):
-            give_up(uow, spec, GivenUp.REJECT, job.window.index, at)
+            give_up(uow, spec, GivenUp.REJECT, job.window.index, at, job.look)
             return Outcome.DONE
         uow.notify_owner(Notice.of_run(job, f"validation-{verdict['decision']}", at))
         if has_timed_out(spec.waiting, spec.config, job.window.index + 1, spent.stream.policy):
-            give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at)
+            give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at, job.look)
         return Outcome.DONE
 
     def _verdict(self, uow: UnitOfWork, spent: Spent, result: RiskMass) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.errors import Conflict, InvalidRequest
 from ptkstore.ports.row_processes import RunFailed
+from tests.support.several_windows import queue_training
 from tests.support.world import CHAIN, STREAM, World, speed, trips
 
 PTK = "taxi.speed"
@@ -272,3 +273,16 @@ def test_a_ptk_of_an_older_program_without_confidence_is_given_up_too(world: Wor
     assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
     window(world, 1)
     assert trained_windows(world) == [0]
+
+
+def test_the_training_of_a_later_look_on_a_window_says_that_it_was_rejected(world: World) -> None:
+    world.register(config={"accept": {**TEST, "epsilon": 0.1}}, target=OPEN)
+    window(world)
+    world.service.update_ptk(PTK, target=BAD)
+    queue_training(world, 0, n_rows=80, look=2)
+    world.clock.pass_(hours=1)
+    world.work("train", "validate")
+    first, second = world.service.trainings(PTK)
+    assert (first.code, second.code) == ("validation-retry", "validation-reject")
+    assert second.ended_at not in (None, first.ended_at)
+    assert world.notices()[-1] == (f"{PTK} validate of window 0, look 2", "validation-reject")
