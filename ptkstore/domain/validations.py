@@ -34,6 +34,12 @@ class Validation:
     number: int = 0
 
     @property
+    def reject_epsilon(self) -> float | None:
+        """What the least losses of the class cost beside `epsilon`, on the same rows; None if none were released."""
+        minimum = self.verdict.get("minimum")
+        return None if minimum is None else float(minimum["epsilon"])
+
+    @property
     def failure(self) -> float:
         """The probability with which its verdict may be wrong."""
         from ptklib.validation.looks import look_failure

@@ -293,6 +293,12 @@ class ValidationOut(Wire):
     window: int
     look: int
     epsilon: float
+    reject_epsilon: Annotated[
+        float | None,
+        Field(
+            description="what the look cost beside `epsilon`, on the same rows, null for one that cannot reject"
+        ),
+    ] = None
     lost: int
     kept: int
     verdict: dict[str, Any]

@@ -29,7 +29,10 @@ def waiting_text(waiting: Waiting | None, newest: Mapping[str, Any] | None) -> s
 
 
 def validation_row(validation: Validation) -> dict[str, Any]:
-    """Return what a verdict says; all of it follows from noisy sums and public numbers."""
+    """Return what a verdict says; all of it follows from noisy sums and public numbers.
+
+    A look that could reject cost its `epsilon` and its `reject_epsilon` together.
+    """
     said = dict(validation.verdict)
     minimum = said.pop("minimum", None)
     return {
@@ -39,6 +42,7 @@ def validation_row(validation: Validation) -> dict[str, Any]:
         **({} if minimum is None else {"least_loss_above": minimum["bound"]}),
         "version": validation.number or None,
         "epsilon": validation.epsilon,
+        **({} if minimum is None else {"reject_epsilon": validation.reject_epsilon}),
         "at": validation.at.isoformat(),
     }
 
@@ -51,6 +55,7 @@ def validation_document(validation: Validation) -> dict[str, Any]:
         "window": validation.window_index,
         "look": validation.look,
         "epsilon": validation.epsilon,
+        "reject_epsilon": validation.reject_epsilon,
         "lost": validation.mass.lost,
         "kept": validation.mass.kept,
         "verdict": dict(validation.verdict),

@@ -17,7 +17,7 @@ from ptkstore.domain.ptks.waiting import GivenUp, Waiting
 from ptkstore.domain.subscriptions import event_of
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.validations import validation_document, validation_of
-from tests.support.api_server import Api
+from tests.support.api_server import Api, all_items
 from tests.support.command_line import Line
 from tests.support.world import CHAIN, World, trips
 
@@ -103,6 +103,9 @@ def test_a_rejected_ptk_and_its_verdict_are_shown(tmp_path: Path) -> None:
         (row,) = remote.validations(PTK)
         assert (row["decision"], row["version"]) == ("reject", None)
         assert row["least_loss_above"] == row["bound"] > 0.01
+        assert (row["epsilon"], row["reject_epsilon"]) == (0.5, 0.4)
+        (sent,) = all_items(api.acting(*Role), f"/v1/ptks/{PTK}/validations")
+        assert (sent["epsilon"], sent["reject_epsilon"]) == (0.5, 0.4)
         assert Store(world.service).validations(PTK) == [row]
     ptk = Line(tmp_path / "home")
     assert "accept.state: given up: reject" in ptk.run("show", PTK).output
