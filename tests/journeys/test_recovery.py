@@ -201,6 +201,10 @@ def test_who_waits_goes_on_waiting_and_allowances_are_divided_anew(tmp_path: Pat
     with rig(tmp_path / "home") as chain:
         scenario.create_stream(chain.store, retention=5, epsilon=2.0, scheduler="adaptive")
         scenario.register(chain.store, validated=[scenario.SPEED])  # whose few rows accept nothing
+        local(chain.store).update_ptk(
+            scenario.SPEED,
+            config={"accept": {"metric": "loss", "epsilon": 1.0}, "epsilons": [0.6, 2.0]},
+        )
         publish(chain, 0)
         copy_database(chain.settings.root / "catalog.db", tmp_path / "old.db")
         publish(chain, 1)

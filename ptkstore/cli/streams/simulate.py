@@ -26,7 +26,7 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The public seed that PTKs and times are drawn with.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Say when the PTKs of a stream would be released under other schedulers, and what its blocks would have left.
+    """Say when the PTKs of a stream would be released under other schedulers.
 
     The stream's own PTKs arrive again, drawn at random. Only public numbers go in: the policy, what PTKs declare, and
     what their profiles and versions have released. Nothing is changed.
