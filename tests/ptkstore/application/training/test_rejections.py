@@ -18,6 +18,7 @@ from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.errors import Conflict, InvalidRequest
 from ptkstore.ports.row_processes import RunFailed
+from tests.support.catalog_faults import InFiles
 from tests.support.several_windows import queue_training
 from tests.support.world import CHAIN, STREAM, World, speed, trips
 
@@ -108,6 +109,19 @@ def test_a_worker_that_dies_at_any_step_leaves_one_verdict_one_charge_and_no_ver
     with world.service.begin() as uow:
         spent = [one.key for one in uow.ledger.journal(STREAM) if one.kind is EntryKind.SPEND]
     assert spent == [f"train/{PTK}/0", VALIDATE]
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["lost", "unheard"])
+def test_a_verdict_whose_commit_nobody_heard_is_kept_once(
+    in_files: World, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    in_files.stream()
+    in_files.register(config={"accept": TEST}, target=BAD)
+    window(in_files, 0, *CHAIN)
+    in_files.steps.at["validated"] = lambda: InFiles(in_files, monkeypatch).unanswered(done)
+    in_files.work("validate")
+    assert in_files.steps.seen[-1] == "verdict-kept"  # and not taken for another worker's
+    check_rejected(in_files)
 
 
 @pytest.mark.parametrize("accountant", Accountant)
