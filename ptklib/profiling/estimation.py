@@ -110,13 +110,13 @@ def draw_mass(plan: ReleasePlan, losses: Floats) -> LossEstimate:
     losses : ndarray of shape (n_units,), float64
         Clipped to [0, 1]. One that is no number counts as 1.
     """
-    lost = _whole(losses)
+    lost = whole_steps(losses)
     mass = np.array([int(lost.sum()), int((UNITS - lost).sum())], dtype=np.int64)
     noisy = plan.draw({_MASS: mass})[_MASS]
     return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
 
 
-def _whole(losses: Floats) -> Ints:
+def whole_steps(losses: Floats) -> Ints:
     """Return each loss in whole units; one that is no number counts as 1."""
     sound = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)
     return np.asarray(np.rint(sound * UNITS), dtype=np.int64)

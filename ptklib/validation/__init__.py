@@ -8,6 +8,7 @@ _EXPORTS = {
     "AccuracyValidator": "loss",
     "Decision": "verdicts",
     "ErrorValidator": "errors",
+    "GroupSums": "groups",
     "LossSums": "sums",
     "LossValidator": "loss",
     "MinimumSums": "minimum",

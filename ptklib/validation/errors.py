@@ -10,7 +10,7 @@ from ptklib.profiling.bounds import laplace_quantile
 from ptklib.profiling.estimates import LossEstimate
 from ptklib.scalars import finite_number
 from ptklib.validation.bounds import lower_bound, upper_bound
-from ptklib.validation.looks import check_confidence, check_look, look_failure
+from ptklib.validation.looks import check_confidence, check_look, look_failure, next_failure
 from ptklib.validation.verdicts import Decision, Metric, Verdict
 
 Interval = tuple[float, float]
@@ -79,6 +79,44 @@ class ErrorValidator:
         width = bounds.high - bounds.low
         return self._verdict(_miss(released, (bounds.low + low * width, bounds.low + high * width)), look)
 
+    def of_means(
+        self,
+        released: Sequence[float],
+        sums: Sequence[LossEstimate],
+        look: int = 1,
+        spent: float | None = None,
+    ) -> Verdict:
+        """Return the verdict on the means of groups, by the largest of their errors against the population.
+
+        Parameters
+        ----------
+        released : sequence of float
+            One mean for each group, in the unit of the values; from other rows than the sums.
+        sums : sequence of LossEstimate
+            For each group, as `GroupSums` releases them.
+        spent : float, optional
+            As for `LossValidator`.
+
+        Notes
+        -----
+        No failure probability is divided among the groups: the largest error is that of one group on one side, and a
+        bound below it needs this very bound to fail.
+        """
+        if len(released) != len(sums) or not sums:
+            raise InvalidParameterError("each group has a mean and sums")
+        failure = next_failure(self.confidence, look, spent)
+        bounds = Bounds.of(self.bounds, "value")
+        width = bounds.high - bounds.low
+        sides = [(lower_bound(one, failure), upper_bound(one, failure)) for one in sums]
+        misses = [
+            _miss(mean, (bounds.low + low * width, bounds.low + high * width))
+            for mean, (low, high) in zip(released, sides, strict=True)
+        ]
+        means = [None if one.loss is None else bounds.low + one.loss * width for one in sums]
+        seen = [abs(mean - at) for mean, at in zip(released, means, strict=True) if at is not None]
+        estimate = max(seen) if len(seen) == len(sums) else None
+        return self._verdict(max(misses), look, failure, estimate)
+
     def of_variance(
         self, released: float, sums: LossEstimate, squares: LossEstimate, look: int = 1
     ) -> Verdict:
@@ -114,18 +152,19 @@ class ErrorValidator:
         misses = [_miss(share, _interval(one, failure)) for share, one in zip(shares, sums, strict=True)]
         return self._verdict(min(sum(misses) / 2, 1.0), look)
 
-    def _verdict(self, bound: float, look: int) -> Verdict:
-        failure = look_failure(self.confidence, look)
+    def _verdict(
+        self, bound: float, look: int, failure: float | None = None, estimate: float | None = None
+    ) -> Verdict:
         target = float(self.target)
         return Verdict(
             Decision.ACCEPT if bound <= target else Decision.RETRY,
             Metric.ERROR,
             target,
             bound,
-            None,
+            estimate,
             float(self.confidence),
             check_look(look),
-            failure,
+            look_failure(self.confidence, look) if failure is None else failure,
         )
 
 

@@ -7,10 +7,15 @@ from typing import Any, Self
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import check_epsilon
 from ptklib.profiling.risks import WrongAnswers, risk_of
+from ptklib.validation.errors import ErrorValidator
+from ptklib.validation.groups import GroupSums
 from ptklib.validation.looks import DEFAULT_CONFIDENCE, check_confidence
 from ptklib.validation.loss import AccuracyValidator, LossValidator
 from ptklib.validation.minimum import MinimumSums, MinimumValidator
 from ptklib.validation.verdicts import Metric
+
+GROUPS_MOST = 1_000
+"""Groups of an error, at most: a verdict holds the sums of each."""
 
 _FIELDS = ("metric", "confidence", "epsilon", "reject_epsilon")
 
@@ -62,7 +67,7 @@ class AcceptTerms:
         return plain if self.reject_epsilon is None else {**plain, "reject_epsilon": self.reject_epsilon}
 
     def validator(self, target: object) -> LossValidator | AccuracyValidator:
-        """Return the validator of a target.
+        """Return the validator of the target of a loss or an accuracy.
 
         Raises
         ------
@@ -74,6 +79,17 @@ class AcceptTerms:
         if self.metric is Metric.ACCURACY:
             return AccuracyValidator(target, confidence=self.confidence)
         raise InvalidParameterError("an error is validated by ErrorValidator, from the sums of its statistic")
+
+    def error_validator(self, target: object, sums: GroupSums) -> ErrorValidator:
+        """Return the validator of the target of an error, for the sums of its statistic."""
+        return ErrorValidator(target, bounds=sums.bounds, confidence=self.confidence)
+
+    def check_target(self, target: object, estimator: Any) -> None:
+        """Raise `InvalidParameterError` for a target that the metric of an estimator cannot have."""
+        if self.metric is Metric.ERROR:
+            self.error_validator(target, GroupSums(estimator, self.epsilon))
+        else:
+            self.validator(target)
 
     def minimum_validator(self, target: object) -> MinimumValidator:
         """Return the validator of the least losses of a class that passed `check_family`, for the same target."""
@@ -90,10 +106,8 @@ class AcceptTerms:
             With the reason.
         """
         if self.metric is Metric.ERROR:
-            raise InvalidParameterError(
-                f"the sums that evaluations of {type(estimator).__name__} release are of its loss: "
-                "use the metric 'loss'"
-            )
+            self._check_groups(estimator)
+            return
         risk = risk_of(estimator)
         if self.metric is Metric.ACCURACY:
             try:
@@ -105,6 +119,18 @@ class AcceptTerms:
                 ) from None
         if self.reject_epsilon is not None:
             self._check_class(estimator)
+
+    def _check_groups(self, estimator: Any) -> None:
+        if self.reject_epsilon is not None:
+            self._check_class(estimator)
+        try:
+            n_groups = GroupSums(estimator, self.epsilon).n_groups
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"{error}: use the metric 'loss'") from None
+        if n_groups > GROUPS_MOST:
+            raise InvalidParameterError(
+                f"an error is validated in {GROUPS_MOST:,} groups at most, and there are {n_groups:,}"
+            )
 
     def _check_class(self, estimator: Any) -> None:
         if self.metric is not Metric.LOSS:

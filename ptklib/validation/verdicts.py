@@ -9,8 +9,8 @@ from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.scalars import finite_number
 from ptklib.validation.looks import check_confidence, check_look
 
-BESIDE = frozenset({"assurance", "asserted_by", "windows", "minimum"})
-"""What a record may say beside a verdict: whose word its losses are, its windows, and the least losses of the class."""
+BESIDE = frozenset({"assurance", "asserted_by", "windows", "minimum", "groups"})
+"""What a record may say beside a verdict: whose word its losses are, its windows, and further sums of its release."""
 
 
 class Decision(StrEnum):

@@ -33,6 +33,23 @@ class JudgedMass(RiskMass):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupedMass(RiskMass):
+    """The sums of values in each of the `groups`, from one release; `lost` and `kept` add them up."""
+
+    groups: tuple[RiskMass, ...]
+
+    @classmethod
+    def of(cls, groups: tuple[RiskMass, ...]) -> GroupedMass:
+        """Add up the sums of groups."""
+        return cls(sum(one.lost for one in groups), sum(one.kept for one in groups), groups)
+
+    @property
+    def of_state(self) -> RiskMass:
+        """The sums over all groups."""
+        return RiskMass(self.lost, self.kept)
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
 

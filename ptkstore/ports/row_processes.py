@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ptkstore.domain.evaluations import JudgedMass, RiskMass
+from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk
 from ptkstore.domain.streams.streams import Schema
 from ptkstore.domain.streams.windows import WindowId
@@ -198,7 +198,8 @@ class EvaluateRequest:
     """All that an evaluating process gets to know.
 
     The loss of `state`, whose files are as in `TrainRequest`, on `rows` is estimated for `epsilon`. With the metric
-    `accuracy` the loss of a row is the share of its answers that are wrong. `bundle` is the code of an estimator that
+    `accuracy` the loss of a row is the share of its answers that are wrong. With the metric `error` the sums are of the
+    value of each group, and a privacy unit has `rows_per_unit` rows at most. `bundle` is the code of an estimator that
     is no family of the library: it says the loss of each row. With `reject_epsilon` the sums of the least losses of the
     estimator's class are released too, for that much more.
     """
@@ -210,10 +211,13 @@ class EvaluateRequest:
     metric: str = "loss"
     bundle: bytes | None = None
     reject_epsilon: float | None = None
+    rows_per_unit: int = 1
 
     @property
     def answer(self) -> type[RiskMass]:
         """The kind of sums that it is answered with."""
+        if self.metric == "error":
+            return GroupedMass
         return RiskMass if self.reject_epsilon is None else JudgedMass
 
 

@@ -70,9 +70,13 @@ def test_a_family_without_the_loss_is_refused():
         AcceptTerms.of(LOSS).check_family(
             CovarianceMatrix(bounds={"speed": (0, 60)}, epsilon=1.0, delta=1e-6)
         )
-    for metric, reason in (("accuracy", "predicts no class of a row"), ("error", "are of its loss")):
-        with pytest.raises(InvalidParameterError, match=reason):
-            AcceptTerms.of({**LOSS, "metric": metric}).check_family(means)
+    with pytest.raises(InvalidParameterError, match="predicts no class of a row"):
+        AcceptTerms.of({**LOSS, "metric": "accuracy"}).check_family(means)
+    error = AcceptTerms.of({**LOSS, "metric": "error"})
+    error.check_family(means)
+    error.check_target(59.0, means)  # in the unit of the value
+    with pytest.raises(InvalidParameterError, match="the target of an error must be positive"):
+        error.check_target(0.0, means)
     with pytest.raises(InvalidParameterError, match="ErrorValidator"):
         AcceptTerms.of({**LOSS, "metric": "error"}).validator(0.1)
 

@@ -43,7 +43,7 @@ def check_evaluation(
             )
         _check_terms(ptk_id, estimator, config, target)
     try:
-        _declared(estimator, epsilon)
+        _declared(estimator, epsilon, metric_of(config))
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
 
@@ -54,7 +54,7 @@ def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str,
     try:
         terms = AcceptTerms.of(terms_without_timeout(config))
         terms.check_family(estimator_from_spec(estimator))
-        terms.validator(target)
+        terms.check_target(target, estimator_from_spec(estimator))
         planned = sorted({"epsilons", "profile"} & set(config))
         if terms.metric is not Metric.LOSS and planned:
             raise InvalidRequest(
@@ -66,17 +66,24 @@ def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str,
 
 
 def price_of_estimate(
-    estimator: Mapping[str, Any], epsilon: float, policy: Policy, reject: float | None = None
+    estimator: Mapping[str, Any],
+    epsilon: float,
+    policy: Policy,
+    *,
+    metric: str = "loss",
+    reject: float | None = None,
 ) -> Price:
     """Price an estimate of `epsilon` under the stream's accountant; the event is that of what is spent.
 
     Parameters
     ----------
+    metric : {"loss", "accuracy", "error"}
+        What the sums are of.
     reject : float, optional
         What the least losses of the class cost beside it. They are of the same rows, so epsilons add.
     """
     loss = Loss.charge(epsilon)
-    declared = _declared(estimator, loss.spendable_epsilon)
+    declared = _declared(estimator, loss.spendable_epsilon, metric, policy.max_rows_per_unit)
     if reject is not None:
         from ptklib.validation import MinimumSums, validation_loss
 
@@ -91,7 +98,14 @@ def price_of_test(spec: PtkSpec, policy: Policy) -> Price | None:
     epsilon = estimate_epsilon(spec.config)
     if epsilon is None:
         return None
-    return price_of_estimate(spec.estimator, epsilon, policy, reject_epsilon(spec.config))
+    metric, reject = metric_of(spec.config), reject_epsilon(spec.config)
+    return price_of_estimate(spec.estimator, epsilon, policy, metric=metric, reject=reject)
+
+
+def metric_of(config: Mapping[str, Any]) -> str:
+    """Return what the sums of a PTK's test sets are of: its loss, unless `accept` names another metric."""
+    terms = terms_without_timeout(config)
+    return "loss" if terms is None else str(terms["metric"])
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
@@ -157,7 +171,12 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
     uow.jobs.add(evaluation)
 
 
-def _declared(estimator: Mapping[str, Any], epsilon: float) -> Any:
+def _declared(
+    estimator: Mapping[str, Any], epsilon: float, metric: str = "loss", rows_per_unit: int = 1
+) -> Any:
     from ptklib.profiling.estimation import LossEstimator  # loads every family
+    from ptklib.validation import GroupSums
 
+    if metric == "error":
+        return GroupSums(estimator, epsilon, rows_per_unit).declared_loss()
     return LossEstimator(estimator, epsilon).declared_loss()

@@ -96,7 +96,8 @@ class OnTestSet(PaidRun[RiskMass]):
         if epsilon is None:
             return Ended(Outcome.WITHDRAWN)
         reject = self.reject_epsilon(spec.config)
-        price = price_of_estimate(self._tested.estimator, epsilon, policy, reject)
+        metric = self.metric(spec.config)
+        price = price_of_estimate(self._tested.estimator, epsilon, policy, metric=metric, reject=reject)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
             left = (WindowId(claimed.stream.name, index) for index in left_of(claimed.states))
@@ -122,5 +123,6 @@ class OnTestSet(PaidRun[RiskMass]):
             metric=self.metric(spent.spec.config),
             bundle=self._tested.code.bundle,
             reject_epsilon=None if of_class is None else of_class.spendable_epsilon,
+            rows_per_unit=spent.stream.policy.max_rows_per_unit,
         )
         return self._evaluator.evaluate(request, keep_alive)

@@ -19,13 +19,21 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
+from ptkstore.application.planning.evaluation_plans import metric_of
 from ptkstore.application.ptks.earlier_looks import confidence_of, earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.evaluations import Evaluation, JudgedMass, RiskMass, accept_epsilon, reject_epsilon
+from ptkstore.domain.evaluations import (
+    Evaluation,
+    GroupedMass,
+    JudgedMass,
+    RiskMass,
+    accept_epsilon,
+    reject_epsilon,
+)
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -118,7 +126,7 @@ class _Validating(OnTestSet):
         return reject_epsilon(config)
 
     def metric(self, config: Mapping[str, Any]) -> str:
-        return str(terms_without_timeout(config)["metric"])
+        return metric_of(config)
 
     def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
         kept = uow.validations.of(str(self.job.ptk_id))
@@ -149,16 +157,25 @@ class _Validating(OnTestSet):
     def _verdict(self, uow: UnitOfWork, spent: Spent, result: RiskMass) -> dict[str, Any]:
         """Return the record of what follows from the sums: for the PTK as it was when they were paid for."""
         from ptklib.profiling.estimates import LossEstimate  # loads every family
-        from ptklib.validation import AcceptTerms, joined
+        from ptklib.state import ReleasedState
+        from ptklib.validation import AcceptTerms, GroupSums, joined
 
         spec = spent.spec
         terms = AcceptTerms.of(terms_without_timeout(spec.config))
         earlier = earlier_looks(uow, spec)
         look = (earlier.number + 1, earlier.failure)
         paid, paid_for_class = self.paid(spent)
-        sums = LossEstimate(paid.spendable_epsilon, result.lost, result.kept)
-        verdict = terms.validator(spec.target).verdict(sums, *look)
         beside: dict[str, Any] = {"windows": list(spent.windows)} if len(spent.windows) > 1 else {}
+        if isinstance(result, GroupedMass):
+            rows_per_unit = spent.stream.policy.max_rows_per_unit
+            sums_of = GroupSums(self._tested.estimator, paid.spendable_epsilon, rows_per_unit)
+            groups = [LossEstimate(sums_of.group_epsilon, one.lost, one.kept) for one in result.groups]
+            released = sums_of.released(ReleasedState.from_files(self._tested.state))
+            verdict = terms.error_validator(spec.target, sums_of).of_means(released, groups, *look)
+            beside["groups"] = [[one.lost, one.kept] for one in result.groups]
+        else:
+            sums = LossEstimate(paid.spendable_epsilon, result.lost, result.kept)
+            verdict = terms.validator(spec.target).verdict(sums, *look)
         if paid_for_class is not None and isinstance(result, JudgedMass):
             least = result.minimum
             sums = LossEstimate(paid_for_class.spendable_epsilon, least.lost, least.kept)
@@ -191,4 +208,4 @@ class _Validating(OnTestSet):
 
 def _of_state(result: RiskMass) -> RiskMass:
     """Return the sums of the state's own losses."""
-    return result.of_state if isinstance(result, JudgedMass) else result
+    return result.of_state if isinstance(result, JudgedMass | GroupedMass) else result

@@ -34,6 +34,7 @@ def validation_row(validation: Validation) -> dict[str, Any]:
     A look that could reject cost its `epsilon` and its `reject_epsilon` together.
     """
     said = dict(validation.verdict)
+    said.pop("groups", None)  # sums, as `lost` and `kept` are
     minimum = said.pop("minimum", None)
     return {
         "window": validation.window_index,

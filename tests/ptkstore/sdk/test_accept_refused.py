@@ -30,6 +30,9 @@ LINE = AdaSSPRegressor(
 )
 GROUPS = Clustering(n_clusters=2, bounds={"speed": (0, 60)}, epsilon=0.1)
 LONG = CountFeaturizer(["hour"], label="long", classes=[False, True], domains={"hour": [1]}, epsilon=0.1)
+MANY = HistoricalStatistics(
+    ["hour"], ["speed"], domains={"hour": list(range(1_001))}, bounds={"speed": (0, 60)}, epsilon=0.1
+)
 TEST = {"metric": "loss", "epsilon": 0.5}
 REJECT = {**TEST, "reject_epsilon": 0.4}
 REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
@@ -44,7 +47,18 @@ REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
     (SPEEDS, {**TEST, "epsilon": 0}, 0.1, e.InvalidRequest, "epsilon of accept"),
     (SPREAD, TEST, 0.1, e.InvalidRequest, "no loss of single rows"),
     (SPEEDS, {**TEST, "metric": "accuracy"}, 0.9, e.InvalidRequest, "predicts no class"),
-    (SPEEDS, {**TEST, "metric": "error"}, 0.1, e.InvalidRequest, "use the metric 'loss'"),
+    (LONG, {**TEST, "metric": "error"}, 0.1, e.InvalidRequest, "means of one value: use the metric 'loss'"),
+    (SPREAD, {**TEST, "metric": "error"}, 0.1, e.InvalidRequest, "means of one value: use the metric 'loss'"),
+    (
+        MANY,
+        {**TEST, "metric": "error"},
+        0.1,
+        e.InvalidRequest,
+        "in 1,000 groups at most, and there are 1,001",
+    ),
+    (SPEEDS, {**TEST, "metric": "error"}, 0.0, e.InvalidRequest, "target"),
+    (SPEEDS, {**REJECT, "metric": "error"}, 0.1, e.InvalidRequest, "an error has no exact bound"),
+    (SPEEDS, {**TEST, "metric": "error", "epsilon": 1.5}, 0.1, e.PtkRejected, "does not fit a test block"),
     (
         SPEEDS,
         {**REJECT, "reject_epsilon": 0.6},

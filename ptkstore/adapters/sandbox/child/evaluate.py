@@ -7,7 +7,7 @@ from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.rows import unit_rows
 from ptkstore.adapters.sandbox.child.team_code import check_code
 from ptkstore.adapters.sandbox.confinement.confined import USUAL_CONFINEMENT, Confinement
-from ptkstore.domain.evaluations import JudgedMass, RiskMass
+from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import EvaluateRequest, RunFailed
 
@@ -28,8 +28,13 @@ def evaluate(
         What team code is run in.
     """
     from ptklib.profiling.estimation import LossEstimator  # loads every family
-    from ptklib.validation import MinimumSums
+    from ptklib.validation import GroupSums, MinimumSums
 
+    if request.metric == "error":
+        groups = GroupSums(request.estimator, request.epsilon, request.rows_per_unit)
+        groups.declared_loss()
+        by_group = groups.run(unit_rows(request.rows, raw, groups.columns, population=1))
+        return GroupedMass.of(tuple(RiskMass(one.lost, one.kept) for one in by_group))
     check_code(request.estimator, request.bundle)
     estimator = LossEstimator(request.estimator, request.epsilon, request.metric)
     estimator.declared_loss()

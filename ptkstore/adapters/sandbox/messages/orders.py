@@ -16,12 +16,14 @@ from ptkstore.adapters.sandbox.messages.codes import (
     TEAM_CODE_FAILED,
 )
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
-from ptkstore.domain.evaluations import JudgedMass, RiskMass
+from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.row_processes import STAGING_FAILED, Compared, Request, RunFailed
 
-Answer: TypeAlias = Draft | RunFailed | RiskMass | JudgedMass | Compared | tuple[Point, ...] | bool | None
+Answer: TypeAlias = (
+    Draft | RunFailed | RiskMass | JudgedMass | GroupedMass | Compared | tuple[Point, ...] | bool | None
+)
 """None says that the files are written."""
 SAID_BY_CHILD: Final = frozenset(
     {MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, STAGING_FAILED, TEAM_CODE_FAILED, NO_SANDBOX}

@@ -15,7 +15,7 @@ from ptkstore.adapters.sandbox.messages.codes import (
 )
 from ptkstore.adapters.sandbox.messages.orders import SAID_OF_TEAM_CODE, decode_answer
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
-from ptkstore.domain.evaluations import JudgedMass, RiskMass
+from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
@@ -140,6 +140,10 @@ def _can_be_kept(mass: RiskMass | RunFailed) -> bool:
     numbers = [mass.lost, mass.kept]
     if isinstance(mass, JudgedMass):
         numbers += [mass.minimum.lost, mass.minimum.kept]
+    if isinstance(mass, GroupedMass):
+        if mass != GroupedMass.of(mass.groups):
+            return False
+        numbers += [number for one in mass.groups for number in (one.lost, one.kept)]
     return max(map(abs, numbers)) < _INT64_END
 
 
