@@ -30,7 +30,7 @@ def window(world: World, day: int = 0, *kinds: str) -> None:
     """One more window, up to its verdict: 300 test rows for each of four hours, all of speed 30."""
     days = [day + i / N for i in range(N)]
     hours, speeds = pa.array([i % HOURS for i in range(N)]), pa.array([30.0] * N)
-    world.service.ingest(STREAM, trips(days, hour=hours, speed=speeds))
+    world.service.ingest(STREAM, trips(days, hour=hours, speed=speeds, zone=pa.array(map(str, range(N)))))
     world.close(day + 1)
     world.work(*(kinds or ALL))
 
@@ -120,4 +120,12 @@ def test_users_of_several_rows_are_noised_for_as_many_groups(in_files: World) ->
     assert charged(in_files) == (0, 900_000_000)
     with in_files.service.begin() as uow:
         (spent,) = (one for one in uow.ledger.history(VALIDATE) if one.kind is EntryKind.SPEND)
+    (validation,) = in_files.service.validations(PTK)
+    told, less = (
+        ErrorValidator(BAD, bounds=(0, 60)).of_means(
+            [30.0] * HOURS, [LossEstimate(epsilon, *one) for one in validation.verdict["groups"]]
+        )
+        for epsilon in (0.9 / 3, 0.9)
+    )
+    assert less.bound + 0.5 < told.bound == pytest.approx(validation.verdict["bound"], abs=0.4)
     assert spent.event["scale"] == pytest.approx(3 / 0.9 * 2**20, rel=1e-6)
