@@ -118,7 +118,7 @@ class GroupSums:
 
         codes, values = row_by_row(coded, table, -1.0), row_by_row(valued, table, math.nan)
         kept = (codes >= 0) & np.isfinite(values)
-        parts = np.clip((values[kept] - bounds.low) / (bounds.high - bounds.low), 0.0, 1.0)
+        parts = (np.clip(values[kept], bounds.low, bounds.high) - bounds.low) / (bounds.high - bounds.low)
         pairs = np.column_stack([units[kept], codes[kept].astype(np.int64)])
         cells, place, rows = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
         means = np.bincount(place.reshape(-1), parts, len(cells)) / rows

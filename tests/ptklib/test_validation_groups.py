@@ -17,10 +17,8 @@ from tests.support.noisy_sums import allowed, noisy_sums
 
 
 def means(n_hours: int = 3, **more: Any) -> HistoricalStatistics:
-    given = {"statistics": ["mean"], "epsilon": 5.0, **more}
-    return HistoricalStatistics(
-        ["hour"], ["speed"], domains={"hour": range(n_hours)}, bounds={"speed": (0.0, 60.0)}, **given
-    )
+    given = {"statistics": ["mean"], "epsilon": 5.0, "bounds": {"speed": (0.0, 60.0)}, **more}
+    return HistoricalStatistics(["hour"], ["speed"], domains={"hour": range(n_hours)}, **given)
 
 
 def rows_of(cells: list[tuple[int, int, float]]) -> HashedRows:
@@ -77,6 +75,14 @@ def test_the_sums_of_one_group_have_the_noise_of_its_epsilon(rows_per_unit: int)
     scale = rows_per_unit / 0.7
     assert made.group_epsilon == pytest.approx(0.7 / rows_per_unit)
     assert np.abs(noise).mean() == pytest.approx(scale, abs=5 * scale / np.sqrt(noise.size))
+
+
+@pytest.mark.parametrize("speed", [1.7e308, -1.7e308])
+def test_the_largest_numbers_are_clipped_without_a_warning(exact: list[dict[str, Any]], speed: float):
+    """A warning would tell that somebody has such a row."""
+    narrow = means(bounds={"speed": (0.0, 1e-3)})
+    (one, *_) = GroupSums(narrow, 0.5).run(rows_of([(1, 0, speed)]))
+    assert (one.lost, one.kept) == ((UNITS, 0) if speed > 0 else (0, UNITS))
 
 
 TRIES, N, EPSILON = 1_000, 500, 0.5
