@@ -365,7 +365,7 @@ def test_what_cannot_be_accepted_is_refused(world: World) -> None:
         {"metric": "loss"},
         {"metric": "beauty", "epsilon": 0.1},
         {"metric": "accuracy", "epsilon": 0.1},
-        {"metric": "error", "epsilon": 0.1},
+        {"metric": "error", "epsilon": 0.1, "reject_epsilon": 0.1},
         {"metric": "loss", "epsilon": 0.1, "confidence": 0},
         {"metric": "loss", "epsilon": 0.1, "confidence": 1},
         {"metric": "loss", "epsilon": 0.1, "confidence": 1.5},
