@@ -62,7 +62,6 @@ READING = {
         "budget",
         "queue",
         "simulate",
-        "waits",
         "ledger verify",
         "ledger check",
     ),
