@@ -8,10 +8,11 @@ from datetime import datetime
 
 from ptkstore.application.planning.comparison_plans import price_of_threshold
 from ptkstore.application.scheduling.asked_trainings import AskedTraining
+from ptkstore.application.scheduling.lines_asked import profile_part_left
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import fit_together
 from ptkstore.domain.budgeting.measured import Askable
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id, paid_run
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ptks.ptks import same_model
 from ptkstore.domain.scheduling.choices import Significance
@@ -47,7 +48,8 @@ class Comparisons:
     def askable(self, one: WaitingPtk) -> Callable[[int], Askable]:
         """Return whether the threshold of a window can be asked for a PTK.
 
-        A comparison that ended without an answer is not repeated for the same wait: what fails once may fail each time.
+        A comparison that failed without an answer is not repeated for the same wait: what fails once may fail each
+        time. One that was withdrawn has read nothing, and is.
         """
         line, version = str(line_of(one.spec, self._stream.policy)), self._version(one)
 
@@ -57,11 +59,10 @@ class Comparisons:
                 return Askable.LATER
             if not version:
                 return Askable.WITHOUT_VERSION
-            mine = (run for run in runs if run.ptk_id == one.spec.ptk_id)
-            if any(run.due_at >= one.wait.since for run in mine):
-                return Askable.UNAFFORDABLE
-            pays = (window, line) in self._kept or self._profile_part_pays(window, line)
-            return Askable.YES if pays else Askable.UNAFFORDABLE
+            mine = [run for run in runs if run.ptk_id == one.spec.ptk_id and run.due_at >= one.wait.since]
+            if any(run.outcome is not Outcome.WITHDRAWN for run in mine):
+                return Askable.WITHOUT_VERSION
+            return Askable.YES if self._profile_part_pays(window, line) else Askable.UNAFFORDABLE
 
         return state
 
@@ -105,11 +106,12 @@ class Comparisons:
         return of_line and run.state is not JobState.ENDED
 
     def _profile_part_pays(self, window: int, line: str) -> bool:
-        policy = self._stream.policy
-        blocks = part_blocks(PROFILE, WindowId(self._stream.name, window), policy, range(groups_of(policy)))
-        left = self._uow.ledger.filters(self._stream.name).left(line, blocks)
-        charge = price_of_threshold(policy).charge
-        return all(number in left and fit_together(left[number], [charge]) for number in blocks)
+        """Whether it has the loss of a threshold left, or one that was kept; a retired block answers nothing."""
+        left = profile_part_left(self._uow, self._stream, WindowId(self._stream.name, window), line)
+        if left is None or (window, line) in self._kept:
+            return left is not None
+        charge = price_of_threshold(self._stream.policy).charge
+        return all(fit_together(caps, [charge]) for caps in left.values())
 
     def _version(self, one: WaitingPtk) -> int:
         """The newest version in the lake of the model that the PTK has by now; 0 if there is none."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.waiting_ptks import charges_of, line_of, waiting_ptks
-from ptkstore.domain.accounting.accountants import caps_of
+from ptkstore.domain.accounting.accountants import Caps, caps_of
 from ptkstore.domain.budgeting.declared import rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting
 from ptkstore.domain.budgeting.online import ToCompare
 from ptkstore.domain.budgeting.public import WindowsLeft
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import groups_of, train_blocks
+from ptkstore.domain.streams.blocks import PROFILE, groups_of, part_blocks, train_blocks
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView
@@ -47,3 +47,12 @@ def left_of(uow: CatalogView, stream: Stream, prepared: Sequence[int], line: str
     left = uow.ledger.filters(stream.name).left(line, places)
     caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line])
     return WindowsLeft(caps, {places[number]: caps for number, caps in left.items()})
+
+
+def profile_part_left(
+    uow: CatalogView, stream: Stream, window: WindowId, line: str
+) -> Mapping[int, Caps] | None:
+    """Return what each profile block of a window has left on a line; None once one of them is retired."""
+    blocks = part_blocks(PROFILE, window, stream.policy, range(groups_of(stream.policy)))
+    left = uow.ledger.filters(stream.name).left(line, blocks)
+    return left if all(number in left for number in blocks) else None

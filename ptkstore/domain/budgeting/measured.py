@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ptkstore.domain.budgeting.blocks import Query
 from ptkstore.domain.budgeting.online import Declined, Taken, ToCompare, next_step
-from ptkstore.domain.budgeting.public import WindowsLeft, asked_windows
+from ptkstore.domain.budgeting.public import AskedWindows, WindowsLeft, asked_windows
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
@@ -23,7 +23,7 @@ class Askable(StrEnum):
 
     YES = "yes"
     LATER = "a comparison is under way"
-    WITHOUT_VERSION = "there is no version to compare"
+    WITHOUT_VERSION = "there is no version that can be compared"
     UNAFFORDABLE = "the profile part cannot pay for a threshold"
 
 
@@ -71,15 +71,18 @@ class MeasuredBudgeting:
 
         Notes
         -----
-        Newer windows come first. Only as many are compared as are missing to the most that it may read.
+        Newer windows come first. Only as many are compared as are missing to the most that it may read. Comparisons
+        are made for the first pair of its menu, and answers count for that pair alone: the line of another one is
+        higher. Another pair is served if enough windows take it without a comparison.
         """
         if one.under_way:
             return Awaited.VERDICT
-        least, most, loss = asked_windows(one, self.rows_per_window)[0]
+        wishes = asked_windows(one, self.rows_per_window)
+        (least, most, _), windows = wishes[0], sorted(set(left.windows()).difference(without), reverse=True)
         serving: list[int] = []
         unknown: list[int] = []
         declined: set[Declined] = set()
-        for window in sorted(set(left.windows()).difference(without), reverse=True):
+        for window in windows:
             match self.step(one, window, left, charge_of):
                 case Taken():
                     serving.append(window)
@@ -93,27 +96,47 @@ class MeasuredBudgeting:
                         declined.add(Declined.NOT_SIGNIFICANT)
                 case why:
                     declined.add(why)
-        states = {window: askable(window) for window in unknown} if len(serving) < most else {}
+        if len(serving) >= most:
+            return self._proposal(one, wishes[0], serving, charge_of)
+        for wish in wishes[1:]:
+            takes = [w for w in windows if isinstance(self.step(one, w, left, charge_of, wish), Taken)]
+            if len(takes) >= wish[0]:
+                return self._proposal(one, wish, takes, charge_of)
+        states = {window: askable(window) for window in unknown}
         ready = [window for window, state in states.items() if state is Askable.YES]
         if ready:
             return ToAsk(tuple(sorted(ready[: most - len(serving)])))
+        if len(serving) >= least:  # it waits for nobody's comparison then
+            return self._proposal(one, wishes[0], serving, charge_of)
         if Askable.LATER in states.values():
             return Awaited.COMPARISON
-        if len(serving) >= least:
-            windows = tuple(sorted(serving[:most]))
-            n_rows = len(windows) * self.rows_per_window
-            return Proposal(one.ptk_id, one.arrived, windows, loss, charge_of(one.ptk_id, loss), n_rows)
         if Declined.NOT_SIGNIFICANT in declined or Askable.WITHOUT_VERSION in states.values():
             return Awaited.SIGNIFICANCE
         if Declined.UNAFFORDABLE in declined or states:
             return Awaited.BUDGET
         return Awaited.NEW_WINDOW
 
+    def _proposal(
+        self, one: Waiting, wish: AskedWindows, serving: list[int], charge_of: ChargeOf
+    ) -> Proposal:
+        _, most, loss = wish
+        windows = tuple(sorted(serving[:most]))
+        n_rows = len(windows) * self.rows_per_window
+        return Proposal(one.ptk_id, one.arrived, windows, loss, charge_of(one.ptk_id, loss), n_rows)
+
     def step(
-        self, one: Waiting, window: int, left: WindowsLeft, charge_of: ChargeOf
+        self,
+        one: Waiting,
+        window: int,
+        left: WindowsLeft,
+        charge_of: ChargeOf,
+        wish: AskedWindows | None = None,
     ) -> Declined | Taken | ToCompare:
-        """Return whether a window serves a PTK, as far as that is public; else the line that it asks for."""
-        _, most, loss = asked_windows(one, self.rows_per_window)[0]
+        """Return whether a window serves a PTK, as far as that is public; else the line that it asks for.
+
+        `wish` is what the PTK asks for, by default the first that it does: the one that comparisons are made for.
+        """
+        _, most, loss = wish or asked_windows(one, self.rows_per_window)[0]
         query = Query(one.ptk_id, loss.epsilon_nano, most, loss.epsilon_nano)
         found = left.asked((window, 0), query, charge_of(one.ptk_id, loss))
         if isinstance(found, Declined):

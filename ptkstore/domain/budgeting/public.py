@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ptkstore.domain.accounting.accountants import Caps, Charge
 from ptkstore.domain.accounting.losses import Loss
@@ -96,7 +97,11 @@ class WindowsLeft:
         return (cap - left.amounts[at] + charge.amounts[at]) / cap
 
 
-def asked_windows(one: Waiting, rows_per_window: int) -> list[tuple[int, int, Loss]]:
+AskedWindows: TypeAlias = tuple[int, int, Loss]
+"""The least and the most windows that a PTK asks for, and the loss."""
+
+
+def asked_windows(one: Waiting, rows_per_window: int) -> list[AskedWindows]:
     """Return what a PTK asks for: the least and the most windows, and the loss; the first that is served counts."""
     least, most = one.windows
     low, high = one.losses

@@ -15,15 +15,19 @@ from ptkstore.adapters.sandbox.child.compare import compare, sealing_key
 from ptkstore.adapters.sandbox.messages.orders import encode_answer
 from ptkstore.adapters.sandbox.parent.runs import ChildRuns
 from ptkstore.adapters.sandbox.processes.process import Ended
+from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.scheduling.waiting_ptks import begin_to_wait
 from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.jobs import JobKind, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.scheduling.simulations import Asked, Simulated
+from ptkstore.domain.streams.blocks import PROFILE, part_blocks
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import Compared, RunFailed
-from tests.support.world import STREAM, World, trips
+from tests.support.world import STREAM, World, speed, trips
 
 CHAIN = ("prepare", "allocate", "schedule", "train", "compare", "place", "flip")
 E9 = 9_000.0
@@ -341,3 +345,95 @@ def test_an_answer_that_no_child_gives_is_bad_output(answer: Compared) -> None:
 
     made: Any = ChildRuns(Says(), staging=None)  # type: ignore[arg-type]
     assert made.compare(None, None) == RunFailed("bad-output")
+
+
+def spoil(world: World, name: str) -> None:
+    """Change a file of the first version of a PTK in the lake."""
+    (folder,) = (one for one in world.service.settings.home.rglob("*") if one.is_dir() and one.name == name)
+    for file in folder.rglob("*.parquet"):
+        file.chmod(0o600)
+        file.write_bytes(b"other bytes")
+
+
+def test_a_version_that_cannot_be_read_stops_its_own_comparison_alone(low: World) -> None:
+    spoil(low, FIRST)
+    day(low, 1)
+    assert (low.job(f"compare/{FIRST}/1").state, spent(low, f"compare/{FIRST}")) == (JobState.ENDED, [])
+    assert answers(low) == {f"compare/{SECOND}/1": True}
+    assert waits_for(low)[FIRST] is Awaited.SIGNIFICANCE
+    assert (f"{FIRST} compare of window 1", "version-unreadable") in low.notices()
+
+
+def retire_profile_part(world: World, window: int) -> None:
+    with world.service.begin() as uow:
+        stream = uow.streams.lock(STREAM)
+        blocks = part_blocks(PROFILE, WindowId(STREAM, window), stream.policy, range(1))
+        uow.ledger.retire(STREAM, tuple(blocks))
+        uow.commit()
+
+
+def test_a_retired_profile_part_answers_nothing(high: World) -> None:
+    day(high, 1, "prepare", "allocate", "compare")
+    retire_profile_part(high, 1)
+    high.work(*CHAIN)
+    assert list(answers(high)) == [f"compare/{FIRST}/1"]
+    assert len(high.comparer.requests) == 1
+
+
+def test_a_threshold_whose_profile_part_retires_before_it_is_asked_is_destroyed(high: World) -> None:
+    day(high, 1, "prepare", "allocate", "train", "place")
+    high.service.work_on(f"compare/{FIRST}/1")
+    high.work("schedule")
+    assert len(kept(high)) == len(keys(high)) == 1
+    retire_profile_part(high, 1)
+    high.work("compare")
+    assert list(answers(high)) == [f"compare/{FIRST}/1"]
+    assert (kept(high), keys(high)) == ([], [])
+
+
+def test_a_threshold_whose_spend_retires_its_profile_part_is_not_kept(in_files: World) -> None:
+    high = measured(in_files, 1e6, comparison_epsilon=10.0)
+    day(high, 1)
+    assert answers(high) == {f"compare/{FIRST}/1": False}
+    assert (kept(high), keys(high)) == ([], [])
+    assert waits_for(high)[SECOND] is Awaited.BUDGET
+
+
+def test_a_comparison_that_was_withdrawn_is_asked_for_again(low: World) -> None:
+    day(low, 1, "prepare", "allocate")
+    with low.service.begin() as uow:
+        run = uow.jobs.lock(f"compare/{FIRST}/1")
+        release_unopened(uow, run.reservation)
+        uow.jobs.save(run.ended(Outcome.WITHDRAWN))
+        uow.jobs.wake(scheduler_of(STREAM), low.clock.now())
+        uow.commit()
+    low.work(*CHAIN)
+    assert answers(low)[f"compare/{FIRST}/1/2"] is True
+
+
+def test_an_answer_is_kept_for_the_wait_that_it_was_asked_for(low: World) -> None:
+    day(low, 1, "prepare", "allocate")
+
+    def waits_anew() -> None:
+        low.clock.pass_(hours=1)
+        with low.service.begin() as uow:
+            stream = uow.streams.lock(STREAM)
+            begin_to_wait(uow, FIRST, stream, low.clock.now())
+            uow.commit()
+
+    low.comparer.meanwhile = waits_anew
+    low.service.work_on(f"compare/{FIRST}/1")
+    assert answers(low) == {}
+    low.work(*CHAIN)
+    assert answers(low)[f"compare/{FIRST}/1/2"] is True
+
+
+def test_a_version_of_another_model_is_not_compared(low: World) -> None:
+    day(low, 1, "prepare", "allocate")
+    with low.service.begin() as uow:
+        spec = uow.ptks.lock(FIRST)
+        assert spec is not None
+        uow.ptks.replace(replace(spec, estimator=speed(0.2, top=70.0)))
+        uow.commit()
+    low.work("compare")
+    assert spent(low, f"compare/{FIRST}") == []
