@@ -134,7 +134,10 @@ class MeasuredBudgeting:
     ) -> Declined | Taken | ToCompare:
         """Return whether a window serves a PTK, as far as that is public; else the line that it asks for.
 
-        `wish` is what the PTK asks for, by default the first that it does: the one that comparisons are made for.
+        Parameters
+        ----------
+        wish : AskedWindows, optional
+            What the PTK asks for; by default the first that it does, for which comparisons are made.
         """
         _, most, loss = wish or asked_windows(one, self.rows_per_window)[0]
         query = Query(one.ptk_id, loss.epsilon_nano, most, loss.epsilon_nano)
