@@ -125,7 +125,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.trees": ESTIMATORS,
     "ptklib.validation": ESTIMATORS | {"rich"},
     "ptkstore.domain.allocation": ARRAYS,
-    "ptkstore.domain.budgeting.simulation": ARRAYS,
+    "ptkstore.domain.budgeting": ARRAYS,
     "ptkstore.domain.ledger.filters": ARRAYS,
     "ptkstore.domain.ledger.rules": ARRAYS,
     "ptkstore.domain.ledger.odometers": ARRAYS,

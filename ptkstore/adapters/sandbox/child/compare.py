@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from ptklib.mechanisms.threshold import DrawnThreshold
-from ptklib.significance import LossSignificance
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.rows import unit_rows
@@ -25,8 +23,10 @@ def compare(request: CompareRequest, raw: RawZone, sealer: Sealer) -> Compared:
     CorruptObject
         The secret does not open, or is that of a threshold which cost something else.
     """
+    from ptklib.mechanisms.threshold import DrawnThreshold  # loads what noise is drawn with
     from ptklib.profiling.evaluation import RowValidation  # loads every family
     from ptklib.profiling.risks import risk_of
+    from ptklib.significance import LossSignificance
 
     estimator = estimator_from_spec(request.estimator)
     significance = LossSignificance(request.epsilon)
