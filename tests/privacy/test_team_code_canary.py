@@ -124,4 +124,4 @@ def test_no_canary_leaves_the_rows_through_losses_verdicts_or_profiles(
     assert not [what for text in said for what in find(text.encode())]
     assert search(home) == {}
     assert search(temporary) == {}
-    assert search(Path("/dev/shm")).keys() & {f"{TEXT}"} == set()
+    assert not [place for place in ("/tmp", "/dev/shm", ".") if (Path(place) / TEXT).exists()]
