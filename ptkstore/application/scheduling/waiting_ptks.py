@@ -12,8 +12,8 @@ from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.evaluation_plans import price_of_test
 from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, with_facts
 from ptkstore.application.scheduling.given_looks import Given, given_since
-from ptkstore.domain.accounting.accountants import Charge
-from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.accountants import SATURATED, Charge
+from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.jobs import scheduler_of
 from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
 from ptkstore.domain.scheduling.model import ChargeOf, MenuEntry, Waiting
@@ -126,10 +126,9 @@ def as_waiting(spec: PtkSpec, policy: Policy, since: datetime, given: Given | No
         Its menu or its charges cannot be computed.
     """
     losses = losses_of(spec)
-    charged = charges_of({spec.ptk_id: spec}, policy)
     menu = tuple(MenuEntry(loss, n_rows) for loss, n_rows in _menu(spec, policy))
     for loss in (*losses, *(entry.loss for entry in menu)):
-        charged(spec.ptk_id, loss)
+        _charge(spec, loss, policy)
     return Waiting(
         spec.ptk_id,
         (since - _EPOCH) // timedelta(microseconds=1),
@@ -153,12 +152,24 @@ def losses_of(spec: PtkSpec) -> tuple[Loss, Loss]:
 
 
 def charges_of(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
-    """Return what the stream's accountant counts for trainings of these PTKs."""
+    """Return what the stream's accountant counts for trainings of these PTKs.
+
+    A family may refuse a loss between the ends of its PTK's range, which `as_waiting` does not see. That loss counts as
+    one that no block can pay: the PTK takes another one or waits, and nobody else does.
+    """
+    never = Charge((SATURATED,) * len(policy.accountant.coordinates), ATTO)
 
     def charged(ptk_id: str, loss: Loss) -> Charge:
-        return charge_of(event_of(specs[ptk_id].estimator, loss), policy.accountant, loss)
+        try:
+            return _charge(specs[ptk_id], loss, policy)
+        except (PtklibError, InvalidRequest):
+            return never
 
     return charged
+
+
+def _charge(spec: PtkSpec, loss: Loss, policy: Policy) -> Charge:
+    return charge_of(event_of(spec.estimator, loss), policy.accountant, loss)
 
 
 def line_of(spec: PtkSpec, policy: Policy) -> str | None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ptklib import CountFeaturizer
+from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.exceptions import InvalidParameterError
 from ptklib.validation import MinimumSums
 from ptkstore.adapters.keys.store import FileKeyStore
+from ptkstore.application.planning.formula_plans import grid_of
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_id, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.allowances import Share
@@ -424,3 +425,25 @@ def test_a_ptk_with_a_charge_that_the_library_refuses_keeps_nobody_else_waiting(
     day(stream, 0)
     assert [one.ptk_id for one in stream.service.queue(STREAM)] == []
     assert (looks(stream, "taxi.refused"), numbers(stream, "taxi.other")) == ([], [1])
+
+
+@pytest.mark.parametrize("mode", [Mode.CONSERVE, Mode.AGGRESSIVE, "budgeting"], ids=str)
+def test_a_ptk_whose_next_loss_the_library_refuses_keeps_nobody_else_waiting(
+    in_files: World, monkeypatch: pytest.MonkeyPatch, mode: Mode | str
+) -> None:
+    """Both ends of its range and its menu are charged as ever, and nothing between them is."""
+    if isinstance(mode, Mode):
+        stream = adaptive(in_files, scheduler_mode=mode)
+    else:
+        bounds = {"least_significance": 0.1, "most_significance": 0.2}
+        stream = adaptive(in_files, scheduler=Scheduler.BUDGETING, scheduler_mode=Mode.GUIDED, **bounds)
+    known = grid_of((0.1, 0.9))
+    config = {"epsilons": [0.1, 0.9], "accept": TEST}
+    stream.register("refused", config=config, target=BAD, windows=(1, 2))
+    stream.register("other", epsilon=0.1)
+    refuse(monkeypatch, HistoricalStatistics, lambda one: min(abs(one.epsilon - e) for e in known) > 1e-6)
+    for number in range(3):
+        day(stream, number)
+    assert numbers(stream, "taxi.other") == [1, 2, 3]
+    assert {round(nano, -4) for _, nano in looks(stream, "taxi.refused")} <= {100_000_000, 900_000_000}
+    assert [one.ptk_id for one in stream.service.queue(STREAM)] == ["taxi.refused"]
