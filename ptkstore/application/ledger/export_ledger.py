@@ -153,7 +153,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 
 
 def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
-    lines = policy.sharing.lines(policy.capacity)
+    lines = policy.lines
     return {
         "neighbours": neighbours(policy),
         "per_block": loss_json(policy.capacity),

@@ -118,8 +118,8 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     asked = price_of_test(new, policy)
     if asked is None:
         return
-    line = policy.sharing.line_of(new.ptk_id)
-    lines = policy.sharing.lines(policy.capacity)
+    line = policy.line_of(new.ptk_id)
+    lines = policy.lines
     if line not in lines:
         raise PtkRejected(f"{new.ptk_id}: the whole budget of its line is reserved for other PTKs")
     caps = caps_of(policy.accountant, lines[line])
@@ -128,7 +128,7 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
             price.charge
             for spec in specs
             if (price := price_of_test(spec, policy)) is not None
-            and policy.sharing.line_of(spec.ptk_id) == line
+            and policy.line_of(spec.ptk_id) == line
             and group in groups_where(policy, spec.config.get("where"))
         ]
         if not fit_together(caps, charges):
@@ -143,9 +143,7 @@ def most_estimates(spec: PtkSpec, policy: Policy) -> int:
     """Return how many estimates of a PTK one test block can pay for at most."""
     price = price_of_test(spec, policy)
     assert price is not None
-    caps = caps_of(
-        policy.accountant, policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
-    )
+    caps = caps_of(policy.accountant, policy.lines[policy.line_of(spec.ptk_id)])
     return max(cap // amount for cap, amount in zip(caps.amounts, price.charge.amounts, strict=True))
 
 

@@ -95,8 +95,8 @@ def ask_of(
     if span is None or (wanted is None and has_formula(estimator)):
         return None
     given = _settings(ptk_id, {} if wanted is None else wanted)
-    line = policy.sharing.line_of(ptk_id)
-    capacity = policy.sharing.lines(policy.capacity).get(line, policy.capacity)
+    line = policy.line_of(ptk_id)
+    capacity = policy.lines.get(line, policy.capacity)
     budget = capacity.epsilon / 2 if given["budget"] is None else given["budget"]
     room = int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window)
     n_max = max(1, min(room, policy.n_max) // policy.max_rows_per_unit)
@@ -171,7 +171,7 @@ def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Po
 
 def fits_alone(attempt: Attempt, ask: ProfileAsk, policy: Policy) -> bool:
     """Tell whether a profile block that nothing else is charged to has room for an attempt."""
-    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[ask.line])
+    caps = caps_of(policy.accountant, policy.lines[ask.line])
     return fit_together(caps, [attempt.price.charge])
 
 

@@ -89,7 +89,7 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -
         advised[f"{line}, {_values(members, policy)}" if several[line] > 1 else line] = recommend(
             budget.needs,
             len(members),
-            policy.sharing.lines(policy.capacity)[line],
+            policy.lines[line],
             rows_per_window=policy.rows_per_window,
             window=policy.window,
             train_share=Decimal(1) - policy.profile_share - policy.test_share,

@@ -56,7 +56,7 @@ def _advice(
 ) -> str:
     if refusal.reason is Reason.ROWS:
         return f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
-    room = room_of(policy, policy.sharing.line_of(spec.ptk_id))
+    room = room_of(policy, policy.line_of(spec.ptk_id))
     if policy.accountant is Accountant.BASIC:
         return _basic_room(mine, menus, room)
     return _curved_room(spec, mine, menus, policy, room.capacity)
@@ -118,7 +118,7 @@ def _curved_room(
         return fit_together(caps_of(policy.accountant, Loss(epsilon_nano, capacity.delta_atto)), together)
 
     enough = _least(with_capacity, capacity.epsilon_nano, _MOST)
-    several = set(policy.sharing.lines(policy.capacity)) != {COMMON}  # only one of them would grow
+    several = set(policy.lines) != {COMMON}  # only one of them would grow
     if enough is None or several:
         return reason
     return f"{reason}. It would fit with a capacity of {Loss(enough, capacity.delta_atto)}"
@@ -168,14 +168,13 @@ def _basic_room(mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], room: R
 
 def _rivals(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> list[PtkSpec]:
     """The others that pay from the budget of `spec`, on the group of blocks where they ask for most."""
-    line = policy.sharing.line_of(spec.ptk_id)
+    line = policy.line_of(spec.ptk_id)
     most: list[PtkSpec] = []
     for group in groups_where(policy, spec.config.get("where")):
         here = [
             one
             for one in others
-            if policy.sharing.line_of(one.ptk_id) == line
-            and group in groups_where(policy, one.config.get("where"))
+            if policy.line_of(one.ptk_id) == line and group in groups_where(policy, one.config.get("where"))
         ]
         if sum(one.loss.epsilon_nano for one in here) > sum(one.loss.epsilon_nano for one in most):
             most = here

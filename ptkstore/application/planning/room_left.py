@@ -55,10 +55,10 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     except Refused:  # the team is in no context
         return Room(NO_LOSS, NO_LOSS, policy.accountant)
     context = line.removeprefix("context ") if policy.sharing.contexts else ""
-    capacity = policy.sharing.lines(policy.capacity).get(line)
+    capacity = policy.lines.get(line)
     if capacity is None:  # all of it is reserved for single PTKs
         return Room(NO_LOSS, NO_LOSS, policy.accountant, context)
-    members = [one for one in specs if policy.sharing.line_of(one.ptk_id) == line]
+    members = [one for one in specs if policy.line_of(one.ptk_id) == line]
     if policy.scheduler.lets_wait:
         members = []
     return Room(capacity, _left(members, room_of(policy, line), policy), policy.accountant, context)

@@ -101,7 +101,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraini
     PTK was registered is found again for each window.
     """
     plans: list[PlannedTraining] = []
-    lines = policy.sharing.lines(policy.capacity)
+    lines = policy.lines
     for line, members in by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy):
         if line not in lines:
             raise PtkRejected(f"{members[0].ptk_id}: the whole budget of its line is reserved for other PTKs")
@@ -147,7 +147,7 @@ def cheapest(menu: Sequence[Offer]) -> Offer:
 
 def room_of(policy: Policy, line: str) -> Room:
     """Return what a line of the policy's budget has in a window."""
-    capacity = policy.sharing.lines(policy.capacity)[line]
+    capacity = policy.lines[line]
     return Room(policy.accountant, capacity, policy.n_max, policy.train_partitions, partition_rows(policy))
 
 
@@ -235,7 +235,7 @@ def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[
     lines: dict[str, list[tuple[range, PtkSpec]]] = {}
     for spec in specs:
         groups = groups_where(policy, spec.config.get("where"))
-        lines.setdefault(policy.sharing.line_of(spec.ptk_id), []).append((groups, spec))
+        lines.setdefault(policy.line_of(spec.ptk_id), []).append((groups, spec))
     budgets: list[tuple[str, list[PtkSpec]]] = []
     for line, members in lines.items():
         end = -1

@@ -77,7 +77,7 @@ class _Comparing(PaidRun[Compared]):
         if self._compared is None:
             return Ended(Outcome.FAILED, UNREADABLE)
         policy = claimed.stream.policy
-        self._line = policy.sharing.line_of(claimed.spec.ptk_id)
+        self._line = policy.line_of(claimed.spec.ptk_id)
         kept = [
             one
             for one in uow.thresholds.of(self.job.stream)

@@ -319,7 +319,7 @@ def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) 
 def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[PtkSpec]:
     """One PTK for each budget that evaluations are paid from: they are added up alike for all others of it."""
     return {
-        (policy.sharing.line_of(spec.ptk_id), canonical_json(spec.config.get("where"))): spec
+        (policy.line_of(spec.ptk_id), canonical_json(spec.config.get("where"))): spec
         for spec in changed
         if estimate_epsilon(spec.config) is not None
     }.values()

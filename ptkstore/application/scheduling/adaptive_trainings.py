@@ -133,7 +133,7 @@ def _rooms(
     A block that somebody has an allowance of keeps its coordinate. Others get that of the least losses of all.
     """
     policy = stream.policy
-    capacity = policy.sharing.lines(policy.capacity)[line]
+    capacity = policy.lines[line]
     least = [charged(ptk_id, one.facts.losses[0]) for ptk_id, one in members.items()]
     usual = coordinate_of(policy.accountant, capacity, least)
     kept = {share.block: share.coordinate for share in allowed}

@@ -70,7 +70,7 @@ class Comparisons:
         """Return the comparisons that have to be paid for, and queue those whose threshold was kept."""
         asked = []
         for window in windows:
-            line = self._stream.policy.sharing.line_of(one.spec.ptk_id)
+            line = self._stream.policy.line_of(one.spec.ptk_id)
             self._asked_now.add((window, line))
             job = self._job(one, window, now)
             kept = self._kept.get((window, line))
@@ -102,7 +102,7 @@ class Comparisons:
         return AskedTraining(request, price.event, job)
 
     def _is_busy(self, run: Job, line: str) -> bool:
-        of_line = self._stream.policy.sharing.line_of(str(run.ptk_id)) == line
+        of_line = self._stream.policy.line_of(str(run.ptk_id)) == line
         return of_line and run.state is not JobState.ENDED
 
     def _profile_part_pays(self, window: int, line: str) -> bool:

@@ -45,7 +45,7 @@ def left_of(uow: CatalogView, stream: Stream, prepared: Sequence[int], line: str
         )
     }
     left = uow.ledger.filters(stream.name).left(line, places)
-    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line])
+    caps = caps_of(policy.accountant, policy.lines[line])
     return WindowsLeft(caps, {places[number]: caps for number, caps in left.items()})
 
 

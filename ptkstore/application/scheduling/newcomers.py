@@ -25,7 +25,7 @@ def why_it_never_fits(spec: PtkSpec, policy: Policy) -> str | None:
     line = line_of(spec, policy)
     if line is None:
         return f"{spec.ptk_id}: the whole budget of its line is reserved for other PTKs"
-    capacity = policy.sharing.lines(policy.capacity)[line]
+    capacity = policy.lines[line]
     one, charged = as_waiting(spec, policy, _ANY_TIME), charges_of({spec.ptk_id: spec}, policy)
     whole = whole_block(policy.accountant, capacity, [charged(spec.ptk_id, one.losses[0])])
     never = why_never(one, whole, policy.retention_windows, partition_rows(policy), charged)

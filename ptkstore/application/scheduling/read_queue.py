@@ -140,7 +140,7 @@ def _queued(one: WaitingPtk, waits_for: Awaited, shares: tuple[BlockShare, ...] 
 
 
 def _shares(ptk_id: str, line: SharedLine, policy: Policy) -> tuple[BlockShare, ...]:
-    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line.name])
+    caps = caps_of(policy.accountant, policy.lines[line.name])
     shares = []
     for share in line.room.shares():
         if share.ptk_id == ptk_id:

@@ -147,8 +147,7 @@ def _lines(
         comer = Comer(again, time, _Test(again, specs[ptk_id]).accepts)
         by_line.setdefault(str(line_of(specs[ptk_id], policy)), []).append(comer)
     return [
-        _line(policy.sharing.lines(policy.capacity)[line], comers, specs, policy, windows)
-        for line, comers in sorted(by_line.items())
+        _line(policy.lines[line], comers, specs, policy, windows) for line, comers in sorted(by_line.items())
     ]
 
 

@@ -175,10 +175,10 @@ def _charge(spec: PtkSpec, loss: Loss, policy: Policy) -> Charge:
 def line_of(spec: PtkSpec, policy: Policy) -> str | None:
     """Return the line that a PTK pays from; None where all of it is reserved for others."""
     try:
-        line = policy.sharing.line_of(spec.ptk_id)
+        line = policy.line_of(spec.ptk_id)
     except Refused:  # its team is in no context
         return None
-    return line if line in policy.sharing.lines(policy.capacity) else None
+    return line if line in policy.lines else None
 
 
 def is_of_context(ptk_id: str, team: str, policy: Policy) -> bool:

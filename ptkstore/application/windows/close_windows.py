@@ -140,7 +140,7 @@ def _add_blocks(uow: UnitOfWork, stream: Stream, windows: range, state: BlockSta
     made = (created_with(WindowId(stream.name, index), policy) for index in windows)
     numbers = [number for blocks in made if blocks is not None for number in blocks]
     if numbers:
-        lines = policy.sharing.lines(policy.capacity)
+        lines = policy.lines
         uow.ledger.add_blocks(stream.name, numbers, policy.capacity, policy.accountant, lines, state)
 
 

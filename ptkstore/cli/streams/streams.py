@@ -142,7 +142,7 @@ def _exposure_text(exposure: Exposure) -> str:
 def _shared(policy: Policy) -> dict[str, Any]:
     """Who pays from which part of a block's budget, and into how many parts a window's rows are dealt."""
     sharing = policy.sharing
-    lines = policy.sharing.lines(policy.capacity)
+    lines = policy.lines
     document: dict[str, Any] = {
         "train_partitions": policy.train_partitions,
         "profile_share": float(policy.profile_share),

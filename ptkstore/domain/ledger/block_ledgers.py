@@ -50,5 +50,5 @@ class BlockLedger:
 
 def not_as_promised(blocks: Iterable[BlockRecord], policy: Policy) -> list[int]:
     """Return the blocks that have another accountant or other capacities than follow from the policy."""
-    lines = policy.sharing.lines(policy.capacity)
+    lines = policy.lines
     return [b.number for b in blocks if b.accountant is not policy.accountant or b.lines != lines]

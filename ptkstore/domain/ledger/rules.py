@@ -145,7 +145,7 @@ def _policy_faults(blocks: Sequence[BlockRecord], chained: Policy | None, policy
 
 
 def _as_promised(blocks: Sequence[BlockRecord], policy: Policy) -> tuple[BlockRecord, ...]:
-    lines = policy.sharing.lines(policy.capacity)
+    lines = policy.lines
     return tuple(replace(block, lines=lines, accountant=policy.accountant) for block in blocks)
 
 

@@ -65,7 +65,7 @@ def neighbours(policy: Policy) -> str:
 
 def all_lines(policy: Policy) -> Loss:
     """Return what a block loses at most to somebody who learns from all contexts."""
-    return sum(policy.sharing.lines(policy.capacity).values(), NO_LOSS)
+    return sum(policy.lines.values(), NO_LOSS)
 
 
 def contexts_sentence(

@@ -306,7 +306,7 @@ class Policy:
                 "lateness must be shorter than the retention, or windows would expire as they close"
             )
         check_sharing(self.sharing, self.capacity)
-        widest = max(part.epsilon_nano for part in self.sharing.lines(self.capacity).values())
+        widest = max(part.epsilon_nano for part in self.lines.values())
         if not 0 < self.retire_below.epsilon_nano <= widest or self.retire_below.delta_atto:
             raise InvalidRequest("retire_below is an epsilon of at most the capacity's largest share")
         if self.profile_share < 0 or self.test_share < 0 or self.profile_share + self.test_share >= 1:
@@ -318,6 +318,15 @@ class Policy:
             raise InvalidRequest(
                 f"parts times shards, or values of the attribute, make {BLOCKS_MAX} blocks at most: take fewer"
             )
+
+    @property
+    def lines(self) -> dict[str, Loss]:
+        """What each line of a block may lose."""
+        return self.sharing.lines(self.capacity)
+
+    def line_of(self, ptk_id: str) -> str:
+        """Return the line that a PTK pays from; `Refused` for a team that is in no context."""
+        return self.sharing.line_of(ptk_id)
 
     def _check_unit(self) -> None:
         if self.privacy_unit is PrivacyUnit.RECORD:

@@ -108,7 +108,7 @@ def check_report(content: bytes, public_key: str | None = None) -> Reading:
 
 
 def _has_lines(policy: Policy) -> bool:
-    return len(policy.sharing.lines(policy.capacity)) > 1
+    return len(policy.lines) > 1
 
 
 def _row(block: BlockLedger | LineOdometer, spent: Loss, policy: Policy) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def test_contexts_and_shares_are_given_on_the_command_line(ptk: Line) -> None:
     ]
     ptk.run(*CREATE, *sharing)
     made = policy(ptk)
-    assert made.sharing.lines(made.capacity) == {
+    assert made.lines == {
         "context eu": Loss.capacity(0.75, 0.75e-6),
         "context us": Loss.capacity(1, 1e-6),
         "ptk taxi.speed": Loss.capacity(0.25, 0.25e-6),
