@@ -27,7 +27,8 @@ from ptkstore.cli.service.machine import environment
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, cursor, job_id
-from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, Schema, Stream
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Closing, Policy, Stream
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.domain.versions.versions import Version
 from ptkstore.settings import Settings

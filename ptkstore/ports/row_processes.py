@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk
-from ptkstore.domain.streams.streams import Schema
+from ptkstore.domain.streams.schemas import Schema
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ptkstore.domain.ptks.wanted import WantedPtk
     from ptkstore.domain.scheduling.queues import QueuedPtk
     from ptkstore.domain.scheduling.simulations import Asked, Simulation
-    from ptkstore.domain.streams.streams import ColumnType, Stream
+    from ptkstore.domain.streams.schemas import ColumnType
+    from ptkstore.domain.streams.streams import Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
     from ptkstore.domain.validations import Validation

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.durations import duration
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import SchemaMismatch
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.resources import stream_document

@@ -14,7 +14,8 @@ from ptkstore import application
 from ptkstore.domain.audit import DONE
 from ptkstore.domain.identity import Action
 from ptkstore.domain.jobs import RUNS, SMALL_AT_ONCE, Job, JobKind
-from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.schemas import ColumnType
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
 from ptkstore.ports.operations import Upgraded

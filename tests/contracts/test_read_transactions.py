@@ -16,7 +16,7 @@ from ptkstore.application.identity.create_team import create_team
 from ptkstore.application.ptks.registration import check_columns_are_stored
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Conflict, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read

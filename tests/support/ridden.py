@@ -11,7 +11,8 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Closing, Policy, PrivacyUnit, Stream
 from tests.support.world import DAY, ORIGIN, World
 
 CITIES = ("berlin", "paris", "rome")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
-from ptkstore.domain.streams.streams import HASH
+from ptkstore.domain.streams.schemas import HASH
 from ptkstore.errors import CorruptObject, SchemaMismatch, Unavailable
 from ptkstore.ports.keys import Sealer
 

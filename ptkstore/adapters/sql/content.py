@@ -11,7 +11,8 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.ptks import LOOKED_UP, PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.policies import policy_in, policy_json, policy_of
-from ptkstore.domain.streams.streams import Added, ColumnType, Schema, Stream
+from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
+from ptkstore.domain.streams.streams import Stream
 
 
 def stream_text(stream: Stream) -> str:

@@ -22,7 +22,7 @@ from ptkstore.domain.scheduling.simulations import (
     Asked,
     Simulated,
 )
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.queues import queued_document

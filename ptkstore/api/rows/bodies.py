@@ -15,7 +15,7 @@ from ptkstore.api.limits import Limits
 from ptkstore.api.rows.parquet_pages import Bounds, checked_metadata, unpacked_bytes
 from ptkstore.application.ingest.event_tables import empty_table
 from ptkstore.application.ingest.row_texts import read_ndjson
-from ptkstore.domain.streams.streams import ColumnType, Schema
+from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.errors import InvalidRequest, SchemaMismatch, TooLarge, UnknownFormat
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"

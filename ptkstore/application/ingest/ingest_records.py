@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ptkstore.application.ingest import event_tables
-from ptkstore.domain.streams.streams import ROW_ID
+from ptkstore.domain.streams.schemas import ROW_ID
 from ptkstore.domain.streams.windows import WindowId, expired_before
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from ptkstore.application.ingest.event_tables import ARROW
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import SchemaMismatch
 
 Columns = Mapping[str, ColumnType]

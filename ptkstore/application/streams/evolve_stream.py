@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.schemas import ColumnType
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.ports.catalog import Begin
 
 

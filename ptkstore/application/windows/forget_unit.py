@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
-from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.schemas import ColumnType
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from ptkstore.application.ingest.row_texts import Columns
 from ptkstore.cli.output import Done, one_line, reads
 from ptkstore.cli.streams.rows import columns_of, read_table
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import Deregistered, InvalidRequest
 from ptkstore.sdk import Ptk, Store
 from ptkstore.sdk import featurize as featurize_tables

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ptklib.arrays import Floats, Ints
 from ptkstore.application.ingest.event_tables import ARROW
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import InvalidRequest
 
 TIME_COLUMN: Final = "pickup_time"

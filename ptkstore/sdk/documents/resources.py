@@ -19,14 +19,8 @@ from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdome
 from ptkstore.domain.ledger.reports import loss_json, shares_json, spent_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import (
-    POLICY_FIELDS,
-    Added,
-    ColumnType,
-    Policy,
-    Schema,
-    Stream,
-)
+from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
+from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

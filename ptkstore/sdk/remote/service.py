@@ -28,7 +28,8 @@ from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk
 from ptkstore.domain.scheduling.simulations import Asked, Simulation
-from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
+from ptkstore.domain.streams.schemas import ColumnType
+from ptkstore.domain.streams.streams import Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
     Conflict,

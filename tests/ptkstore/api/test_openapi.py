@@ -22,7 +22,8 @@ from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import Assurance, Closing, ColumnType, PrivacyUnit
+from ptkstore.domain.streams.schemas import ColumnType
+from ptkstore.domain.streams.streams import Assurance, Closing, PrivacyUnit
 from ptkstore.wire import identity, ptks, streams, subscriptions
 from ptkstore.wire.base import Wire
 from tests.support.api_server import Api

@@ -31,15 +31,8 @@ from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.streams.blocks import BlockRange
-from ptkstore.domain.streams.streams import (
-    Assurance,
-    Closing,
-    ColumnType,
-    Policy,
-    PrivacyUnit,
-    Schema,
-    Stream,
-)
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, Stream
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.profiles import profile_document, profile_of

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ptklib.arrays import Ints
 from ptkstore.application.ingest.event_tables import empty_table, filled
 from ptkstore.application.windows.privacy_units import kept_rows, units_of
-from ptkstore.domain.streams.streams import HASH, ROW_ID
+from ptkstore.domain.streams.schemas import HASH, ROW_ID
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import PrepareRequest
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ptklib.privacy import PrivacyUnit
 from ptkstore.domain.streams.blocks import HASH_RANGE
-from ptkstore.domain.streams.streams import HASH
+from ptkstore.domain.streams.schemas import HASH
 from ptkstore.errors import InvariantBroken
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.row_processes import OpenedRows

@@ -27,7 +27,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
 )
 from ptkstore.adapters.sandbox.parent.program import storage_environment
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
-from ptkstore.domain.streams.streams import ColumnType, Schema
+from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.row_processes import PrepareRequest, RunFailed
 from tests.support.sandbox_orders import WHOLE, WINDOW, World, nothing

@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.application.ingest.event_tables import ARROW
 from ptkstore.application.ingest.row_texts import ndjson_fault, read_csv, read_ndjson
-from ptkstore.domain.streams.streams import ColumnType
+from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import SchemaMismatch
 
 COLUMNS = {

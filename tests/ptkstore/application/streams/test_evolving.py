@@ -11,7 +11,7 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import featurize
 from ptkstore.application.ingest.event_tables import conform, filled
-from ptkstore.domain.streams.streams import Added, ColumnType, Schema
+from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
 from ptkstore.errors import Conflict, InvalidRequest, NameTaken, UnknownName
 from ptkstore.sdk import Store
 from tests.support.world import DAY, ORIGIN, SCHEMA, STREAM, World, trips

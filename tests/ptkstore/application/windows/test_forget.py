@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import CorruptObject, InvalidRequest, Refused, UnknownName
 from tests.support.ridden import (

@@ -10,7 +10,7 @@ import pytest
 from ptkstore.cli.demo import trips
 from ptkstore.cli.demo.columns import SCHEMA
 from ptkstore.cli.demo.tlc import grid_cell, straight_miles
-from ptkstore.domain.streams.streams import ColumnType, Schema
+from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.errors import InvalidRequest
 
 DATA = Path(os.environ.get("PTK_TEST_DATA", Path(__file__).parents[5] / "shared" / "data"))

@@ -14,15 +14,8 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.streams.differences import differences
-from ptkstore.domain.streams.streams import (
-    Assurance,
-    Closing,
-    ColumnType,
-    Policy,
-    PrivacyUnit,
-    Schema,
-    Stream,
-)
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, Stream
 
 AT, HOUR = ("at", ColumnType.TIMESTAMP), ("hour", ColumnType.INT64)
 POLICY = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 5, tzinfo=UTC))

@@ -26,16 +26,8 @@ from ptkstore.domain.streams.blocks import (
     parts_of,
     share_of,
 )
-from ptkstore.domain.streams.streams import (
-    BLOCKS_MAX,
-    Assurance,
-    ColumnType,
-    Policy,
-    PrivacyUnit,
-    Schema,
-    Stream,
-    present_origin,
-)
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import BLOCKS_MAX, Assurance, Policy, PrivacyUnit, Stream, present_origin
 from ptkstore.domain.streams.windows import closable_before, expired_before, index_of, start_of
 from ptkstore.errors import InvalidRequest
 
