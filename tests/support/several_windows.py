@@ -25,7 +25,7 @@ def queue_training(
         event = event_of(spec.estimator, spec.loss)
         price = price_of(event, stream.policy.accountant, spec.loss)
         blocks = BlockSet.of(*(train_blocks(WindowId(STREAM, i), stream.policy, 0) for i in windows))
-        request = BudgetRequest(STREAM, run.id, ptk_id, blocks, price.loss, price.charge)
+        request = BudgetRequest.of_run(run, stream.policy, blocks, price.loss, price.charge)
         assert isinstance(reserve(uow, request, event), Granted)
         uow.jobs.add(replace(run, n_rows=n_rows))
         uow.commit()

@@ -143,9 +143,7 @@ class _Request:
         """The queued job, its loss reserved on the profile blocks of the window; None if these have no room."""
         job, ask = paid_run(kind, spec.ptk_id, self.window, self.now, version=version), _ask(spec)
         blocks = BlockSet.of(part_blocks(PROFILE, self.window, self.policy, range(*ask.groups)))
-        request = BudgetRequest(
-            self.window.stream, job.id, spec.ptk_id, blocks, price.loss, price.charge, ask.line
-        )
+        request = BudgetRequest.of_run(job, self.policy, blocks, price.loss, price.charge)
         if isinstance(reserve(self.uow, request, price.event), Denied):
             return None
         self.uow.jobs.add(job)

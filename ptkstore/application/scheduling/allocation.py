@@ -56,8 +56,5 @@ def _asked(
     job = replace(job, n_rows=offer.n_rows, partition=plan.partition, facts_of=offer.facts_of)
     turn = window.index // spec.every
     blocks = train_blocks(window, policy, plan.partition, n_rows=offer.n_rows, groups=offer.groups, turn=turn)
-    line = policy.line_of(spec.ptk_id)
-    request = BudgetRequest(
-        window.stream, job.id, spec.ptk_id, BlockSet.of(blocks), offer.loss, offer.charge, line
-    )
+    request = BudgetRequest.of_run(job, policy, BlockSet.of(blocks), offer.loss, offer.charge)
     return AskedTraining(request, offer.event, job)

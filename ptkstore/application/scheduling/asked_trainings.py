@@ -42,8 +42,5 @@ def asked_look(
         facts_of=spec.facts.version if guided and spec.facts is not None else 0,
     )
     ranges = (train_blocks(window, policy, 0, groups=facts.groups) for window in windows)
-    line = policy.line_of(spec.ptk_id)
-    request = BudgetRequest(
-        spec.stream, job.id, spec.ptk_id, BlockSet.of(*ranges), proposal.loss, proposal.charge, line
-    )
+    request = BudgetRequest.of_run(job, policy, BlockSet.of(*ranges), proposal.loss, proposal.charge)
     return AskedTraining(request, event_of(spec.estimator, proposal.loss), job)

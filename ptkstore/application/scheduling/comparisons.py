@@ -75,7 +75,7 @@ class Comparisons:
             job = self._job(one, window, now)
             kept = self._kept.get((window, line))
             if kept is None:
-                asked.append(self._paid_for(job, line))
+                asked.append(self._paid_for(job))
             else:  # it runs under the spend that paid for the noise
                 writing: UnitOfWork = self._uow  # type: ignore[assignment] # whoever asks may write
                 writing.jobs.add(replace(job, reservation=kept.reservation, state=JobState.OPENED))
@@ -87,18 +87,11 @@ class Comparisons:
         look = 1 + max(before, default=0)
         return paid_run(JobKind.COMPARE, one.spec.ptk_id, place, now, version=self._version(one), look=look)
 
-    def _paid_for(self, job: Job, line: str) -> AskedTraining:
+    def _paid_for(self, job: Job) -> AskedTraining:
         policy = self._stream.policy
         price = price_of_threshold(policy)
-        request = BudgetRequest(
-            self._stream.name,
-            job.id,
-            str(job.ptk_id),
-            BlockSet.of(part_blocks(PROFILE, job.window, policy, range(groups_of(policy)))),
-            price.loss,
-            price.charge,
-            line,
-        )
+        blocks = BlockSet.of(part_blocks(PROFILE, job.window, policy, range(groups_of(policy))))
+        request = BudgetRequest.of_run(job, policy, blocks, price.loss, price.charge)
         return AskedTraining(request, price.event, job)
 
     def _is_busy(self, run: Job, line: str) -> bool:

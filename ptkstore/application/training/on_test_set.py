@@ -102,10 +102,7 @@ class OnTestSet(PaidRun[RiskMass]):
             groups = groups_where(policy, spec.config.get("where"))
             left = (WindowId(claimed.stream.name, index) for index in left_of(claimed.states))
             blocks = BlockSet.of(*(part_blocks(TEST, window, policy, groups) for window in left))
-            line = policy.line_of(spec.ptk_id)
-            request = BudgetRequest(
-                claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
-            )
+            request = BudgetRequest.of_run(self.job, policy, blocks, price.loss, price.charge)
             if isinstance(reserve(uow, request, price.event), Denied):
                 return Ended(Outcome.REFUSED, self.denied)
         return price

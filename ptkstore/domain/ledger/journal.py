@@ -6,11 +6,14 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON
+from ptkstore.domain.jobs import Job
 from ptkstore.domain.streams.blocks import BlockSet
+from ptkstore.domain.streams.streams import Policy
 
 GENESIS = "0" * 64
 
@@ -38,6 +41,20 @@ class BudgetRequest:
     loss: Loss
     charge: Charge
     line: str = COMMON
+
+    @classmethod
+    def of_run(cls, run: Job, policy: Policy, blocks: BlockSet, loss: Loss, charge: Charge) -> Self:
+        """Return what a paid run reserves under its id.
+
+        Parameters
+        ----------
+        policy : Policy
+            That of its stream: it says from which line the PTK pays.
+        charge : Charge
+            What the policy's accountant counts for a release whose guarantee is `loss`.
+        """
+        ptk_id = str(run.ptk_id)
+        return cls(run.stream, run.id, ptk_id, blocks, loss, charge, policy.line_of(ptk_id))
 
 
 @dataclass(frozen=True, slots=True)
