@@ -10,8 +10,8 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Jobs of one kind that could be worked on now and are not, since when at the earliest; and those at work."""
+class JobNumbers:
+    """Jobs of one kind: how many could be worked on now and are not, since when at the earliest, and how many are."""
 
     waiting: int = 0
     oldest: datetime | None = None
@@ -33,7 +33,7 @@ class Outbox:
 class Numbers:
     """Public numbers of the catalog: by job kind, by (kind, outcome), by PTK."""
 
-    jobs: Mapping[str, Waiting]
+    jobs: Mapping[str, JobNumbers]
     ended: Mapping[tuple[str, str], int]
     outbox: Mapping[str, Outbox]
     versions: Mapping[tuple[str, str], int]

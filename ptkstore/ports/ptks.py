@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Protocol
 
 from ptkstore.domain.evaluations import Evaluation
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.profiles import ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Lineage, Version
@@ -55,7 +55,7 @@ class Ptks(PtksView, Protocol):
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
 
-    def wait(self, ptk_id: str, waiting: Waiting | None) -> None:
+    def wait(self, ptk_id: str, waiting: AcceptDeadline | None) -> None:
         """Write since when a PTK waits for an accepted version, or why no longer; None if its versions need no verdict.
 
         The caller holds the lock of the PTK or of its stream.

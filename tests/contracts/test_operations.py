@@ -10,7 +10,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import tables as t
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import Subscription
-from ptkstore.ports.operations import Outbox, Waiting
+from ptkstore.ports.operations import JobNumbers, Outbox
 from tests.support.builders import LEASE, NOW, PTK, STREAM, add, claim, job, ptk_spec, stream_named, version
 from tests.support.databases import OnPostgresql, OnSqlite
 
@@ -56,9 +56,9 @@ class OperationsContract:
             uow.commit()
         with catalog.begin() as uow:
             read = uow.operations.numbers(NOW + LEASE / 2)
-        assert read.jobs["prepare"] == Waiting(1, NOW - 3 * MINUTE, 0)
-        assert read.jobs["expire"] == Waiting(0, None, 1)
-        assert read.jobs["place"] == Waiting()
+        assert read.jobs["prepare"] == JobNumbers(1, NOW - 3 * MINUTE, 0)
+        assert read.jobs["expire"] == JobNumbers(0, None, 1)
+        assert read.jobs["place"] == JobNumbers()
         assert set(read.jobs) == {kind.value for kind in JobKind}
         assert read.ended == {("prepare", "failed"): 1}
 

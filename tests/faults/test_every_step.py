@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.ptks.waiting import GivenUp
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import (

@@ -14,7 +14,7 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased
 from ptkstore.adapters.sql.statements import CatalogPart
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.ports.operations import Numbers, Outbox, Waiting
+from ptkstore.ports.operations import JobNumbers, Numbers, Outbox
 
 _REMEMBERED = timedelta(days=1)
 _PLACES = {JobKind.PLACE: "lake", JobKind.FLIP: "online"}
@@ -41,12 +41,12 @@ class SqlOperations(CatalogPart):
         """Tell what waits and how late it is."""
         return Numbers(self._jobs(now), self._ended(), self._outbox(), self._versions())
 
-    def _jobs(self, now: datetime) -> dict[str, Waiting]:
+    def _jobs(self, now: datetime) -> dict[str, JobNumbers]:
         job = t.jobs.c
-        waiting = {kind.value: Waiting() for kind in JobKind}
+        waiting = {kind.value: JobNumbers() for kind in JobKind}
         ready = select(job.kind, func.count(), func.min(job.due_at)).where(CLAIMABLE)
         for kind, n, oldest in self._connection.execute(ready.group_by(job.kind), at(now)):
-            waiting[kind] = Waiting(int(n), oldest)
+            waiting[kind] = JobNumbers(int(n), oldest)
         for kind, n in self._connection.execute(_counted(job.kind, leased(t.jobs)), at(now)):
             waiting[kind] = replace(waiting[kind], running=int(n))
         return waiting

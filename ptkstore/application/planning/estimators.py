@@ -20,6 +20,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.declared import check_recency
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks.accept_deadlines import check_timeout
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.ptks import (
     CONFIG_KEYS,
@@ -32,7 +33,6 @@ from ptkstore.domain.ptks.ptks import (
     settled_config,
 )
 from ptkstore.domain.ptks.serving import check_served_tables
-from ptkstore.domain.ptks.waiting import check_timeout
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
 from ptkstore.domain.texts import check_texts
 from ptkstore.domain.versions.versions import Version

@@ -18,8 +18,8 @@ from ptkstore.domain.evaluations import (
     reject_epsilon,
 )
 from ptkstore.domain.jobs import JobKind, paid_run
+from ptkstore.domain.ptks.accept_deadlines import terms_without_timeout
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import terms_without_timeout
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import WindowId

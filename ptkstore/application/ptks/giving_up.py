@@ -9,8 +9,8 @@ from datetime import datetime
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp, has_timed_out
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting, has_timed_out
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
@@ -27,7 +27,7 @@ def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datet
     window, look : int
         The ones that decided it.
     """
-    uow.ptks.wait(spec.ptk_id, replace(spec.waiting or Waiting(window), given_up=why))
+    uow.ptks.wait(spec.ptk_id, replace(spec.waiting or AcceptDeadline(window), given_up=why))
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
         if job.kind is JobKind.TRAIN:
             withdraw(uow, uow.jobs.lock(job.id))

@@ -19,8 +19,8 @@ from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import accept_epsilon
 from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import PtkSpec, said_of
-from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -116,7 +116,7 @@ def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> No
     what ends of trainings lock last.
     """
     first = uow.streams.progress(owner.name).closed_before
-    uow.ptks.wait(spec.ptk_id, None if accept_epsilon(spec.config) is None else Waiting(first))
+    uow.ptks.wait(spec.ptk_id, None if accept_epsilon(spec.config) is None else AcceptDeadline(first))
     begin_to_wait(uow, spec.ptk_id, owner, clock.now())
 
 

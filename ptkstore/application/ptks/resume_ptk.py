@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left
 from ptkstore.application.ptks.registration import wait_anew
-from ptkstore.domain.ptks.waiting import GivenUp
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.errors import Conflict
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.runtime import Clock

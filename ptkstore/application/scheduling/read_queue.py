@@ -13,8 +13,8 @@ from ptkstore.application.scheduling.given_looks import Given, given_since
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_tried, is_of_context, waiting_ptks
 from ptkstore.domain.accounting.accountants import caps_of
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import GivenUp
 from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan

@@ -36,8 +36,8 @@ from ptkstore.domain.evaluations import (
 )
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.accept_deadlines import GivenUp, has_timed_out, terms_without_timeout
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import GivenUp, has_timed_out, terms_without_timeout
 from ptkstore.domain.validations import ACCEPT, REJECT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
 from ptkstore.domain.versions.state_windows import opened_windows

@@ -9,8 +9,8 @@ from typing import Any
 
 from ptkstore.application.versions.elected_files import state_files
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ptks.accept_deadlines import terms_without_timeout
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import terms_without_timeout
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from ptkstore.cli.output import console, one_line, print_rows
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
-from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.sdk.documents.validations import waiting_text
 
 _LISTS = ("trainings", "validations", "evaluations", "notices")
@@ -24,7 +24,7 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     print_fields("", {name: detail[name] for name in own})
     newest = detail["newest"]
     if (waiting := detail["waiting"]) is not None:
-        state = waiting_text(Waiting.of(waiting), newest)
+        state = waiting_text(AcceptDeadline.of(waiting), newest)
         print_fields("accept", {"state": state, "since_window": waiting["since"]})
     print_fields("config", detail["config"])
     if newest is None:

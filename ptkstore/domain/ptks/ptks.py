@@ -20,9 +20,9 @@ from ptkstore.domain.fields import (
     declared_json,
     fields_of,
 )
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
-from ptkstore.domain.ptks.waiting import Waiting
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
 from ptkstore.domain.streams.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
@@ -96,7 +96,7 @@ class PtkSpec:
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
     facts: ReleasedFacts | None = None
-    waiting: Waiting | None = None
+    waiting: AcceptDeadline | None = None
 
     def trains_on(self, window: int) -> bool:
         """Return whether the PTK is trained on a window."""
@@ -145,7 +145,7 @@ def ptk_fields_in(content: Mapping[str, Any]) -> dict[str, Any]:
         **declared_in(content, PTK_FIELDS),
         "assurance": Assurance(content["assurance"]),
         "profile": None if profile is None else ProfileAsk.of(profile),
-        "waiting": None if waiting is None else Waiting.of(waiting),
+        "waiting": None if waiting is None else AcceptDeadline.of(waiting),
     }
 
 

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from ptkstore.domain.evaluations import RiskMass
-from ptkstore.domain.ptks.waiting import Waiting
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.validations import Validation
 
 
-def waiting_text(waiting: Waiting | None, newest: Mapping[str, Any] | None) -> str | None:
+def waiting_text(waiting: AcceptDeadline | None, newest: Mapping[str, Any] | None) -> str | None:
     """Return in words whether a PTK is trained for an accepted version; None where its versions need no verdict.
 
     Parameters

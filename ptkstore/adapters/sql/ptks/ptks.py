@@ -16,10 +16,10 @@ from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.ptks.lineage import lineage_since
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Lineage, Version
 from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
@@ -67,7 +67,7 @@ class SqlPtks(CatalogPart):
         change = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id)
         self._connection.execute(change.values(**_written(spec), **more))
 
-    def wait(self, ptk_id: str, waiting: Waiting | None) -> None:
+    def wait(self, ptk_id: str, waiting: AcceptDeadline | None) -> None:
         """Write since when a PTK waits for an accepted version, or that it waits no longer."""
         change = update(t.ptks).where(t.ptks.c.ptk_id == ptk_id)
         self._connection.execute(change.values(**_waits(waiting)))
@@ -143,10 +143,10 @@ def _spec(row: Any) -> PtkSpec:
     if row.waits_since is None:
         return spec
     given_up = None if row.given_up is None else GivenUp(row.given_up)
-    return replace(spec, waiting=Waiting(row.waits_since, given_up))
+    return replace(spec, waiting=AcceptDeadline(row.waits_since, given_up))
 
 
-def _waits(waiting: Waiting | None) -> dict[str, Any]:
+def _waits(waiting: AcceptDeadline | None) -> dict[str, Any]:
     if waiting is None:
         return {"waits_since": None, "given_up": None}
     return {"waits_since": waiting.since, "given_up": waiting.given_up}

@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import JobKind, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
 from ptkstore.errors import Conflict, InvalidRequest
@@ -77,7 +77,7 @@ def check_rejected(world: World) -> None:
     assert (world.service.versions(PTK), world.service.evaluations(PTK)) == ((), ())
     assert (world.service.lake.ptk_ids(), world.views.shown) == ((), {})
     assert world.service.keys.draft_ids() == ()
-    assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.REJECT)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.REJECT)
     assert world.notices() == [(f"{PTK} validate of window 0", "validation-reject")]
     assert world.service.verify_ledger(STREAM).faults == ()
 
@@ -143,7 +143,7 @@ def test_a_state_that_passes_becomes_a_version_and_both_releases_are_paid(
         spent = [one for one in uow.ledger.journal(STREAM) if one.key == VALIDATE]
     assert {one.loss.epsilon_nano for one in spent} == {900_000_000}
     assert in_files.service.verify_ledger(STREAM).faults == ()
-    assert in_files.service.ptk(PTK).waiting == Waiting(1)
+    assert in_files.service.ptk(PTK).waiting == AcceptDeadline(1)
 
 
 def test_without_a_reject_epsilon_nothing_more_is_paid_or_asked(world: World) -> None:
@@ -154,7 +154,7 @@ def test_without_a_reject_epsilon_nothing_more_is_paid_or_asked(world: World) ->
     assert "minimum" not in validation.verdict
     assert world.evaluator.requests[0].reject_epsilon is None
     assert charged(world) == (0, 500_000_000)
-    assert world.service.ptk(PTK).waiting == Waiting(0)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0)
 
 
 def test_a_target_that_may_be_in_reach_is_retried(world: World) -> None:
@@ -197,7 +197,7 @@ def test_a_rejected_ptk_is_trained_again_once_it_is_another(world: World) -> Non
     with pytest.raises(Conflict, match="change its target or estimator"):
         world.service.resume_ptk(PTK)
     world.service.update_ptk(PTK, target=GOOD)
-    assert world.service.ptk(PTK).waiting == Waiting(1)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(1)
     window(world, 1)
     assert [(one.number, one.window_index) for one in world.service.versions(PTK)] == [(1, 1)]
 
@@ -210,7 +210,7 @@ def test_a_verdict_about_what_a_ptk_no_longer_is_does_not_give_it_up(
     world.evaluator.meanwhile = lambda: world.service.update_ptk(PTK, **change)
     window(world)
     assert world.service.validations(PTK)[0].verdict["decision"] == "reject"
-    assert world.service.ptk(PTK).waiting == Waiting(1)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(1)
     assert codes(world) == ["validation-reject"]
     assert world.service.versions(PTK) == ()
 
@@ -220,7 +220,7 @@ def test_a_run_that_fails_rejects_nothing(world: World) -> None:
     world.evaluator.failing = RunFailed("memory-limit")
     window(world)
     assert world.service.validations(PTK) == ()
-    assert world.service.ptk(PTK).waiting == Waiting(0)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0)
     assert charged(world) == (0, 900_000_000)
 
 
@@ -265,12 +265,12 @@ def test_a_ptk_without_confidence_is_given_up_and_trained_no_more(world: World) 
         uow.commit()
     world.work(*ALL)
     assert world.job(VALIDATE).outcome is Outcome.REFUSED
-    assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.CONFIDENCE)
     assert codes(world) == ["validation-confidence-used-up", "confidence-used-up"]
     assert charged(world) == (0, 0)
     with pytest.raises(InvalidRequest, match="no confidence is left"):
         world.service.resume_ptk(PTK)
-    assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.CONFIDENCE)
     assert not world.service.ptk(PTK).trains_on(1)
 
 
@@ -284,7 +284,7 @@ def test_a_ptk_of_an_older_program_without_confidence_is_given_up_too(world: Wor
         uow.commit()
     world.work(*ALL)
     assert world.job(VALIDATE).outcome is Outcome.REFUSED
-    assert world.service.ptk(PTK).waiting == Waiting(0, GivenUp.CONFIDENCE)
+    assert world.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.CONFIDENCE)
     window(world, 1)
     assert trained_windows(world) == [0]
 

@@ -13,7 +13,7 @@ from ptklib.validation import Verdict
 from ptkstore import connect, sdk
 from ptkstore import errors as e
 from ptkstore.domain.identity import Role
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.subscriptions import event_of
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.validations import validation_document, validation_of
@@ -97,7 +97,7 @@ def test_a_rejected_ptk_and_its_verdict_are_shown(tmp_path: Path) -> None:
         world.service.ingest("taxi", trips([i / n for i in range(n)], speed=speeds))
         world.close(1)
         world.work(*CHAIN, "validate")
-        assert remote.service.ptk(PTK).waiting == Waiting(0, GivenUp.REJECT)
+        assert remote.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.REJECT)
         with pytest.raises(e.Conflict, match="was rejected"):
             remote.resume(PTK)
         (row,) = remote.validations(PTK)
@@ -145,15 +145,15 @@ def test_over_http_a_ptk_says_whether_it_waits_and_is_resumed(tmp_path: Path) ->
         world.stream()
         world.register("plain")
         world.register(config={"accept": {**ACCEPT, "timeout": "1d"}}, target=1e-9)
-        assert remote.service.ptk(PTK).waiting == Waiting(0)
+        assert remote.service.ptk(PTK).waiting == AcceptDeadline(0)
         assert remote.service.ptk("taxi.plain").waiting is None
         world.ingest([i / 1_000 for i in range(1_000)])
         world.close(1)
         world.work(*CHAIN, "validate")
-        assert remote.service.ptk(PTK).waiting == Waiting(0, GivenUp.TIMEOUT)
+        assert remote.service.ptk(PTK).waiting == AcceptDeadline(0, GivenUp.TIMEOUT)
         assert [remote.resume(PTK) for _ in range(2)] == [1, 1]
         assert {one.ptk_id: one.waiting for one in remote.service.ptks()} == {
-            PTK: Waiting(1),
+            PTK: AcceptDeadline(1),
             "taxi.plain": None,
         }
         with pytest.raises(e.Conflict, match="does not wait"):

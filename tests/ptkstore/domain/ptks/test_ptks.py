@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.ptks import (
     LOOKED_UP,
@@ -31,7 +32,6 @@ from ptkstore.domain.ptks.ptks import (
     windows_between,
 )
 from ptkstore.domain.ptks.serving import Serving
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest
 from tests.support.builders import ptk_spec, stream_named
@@ -54,11 +54,11 @@ def test_a_ptk_is_trained_on_every_so_manieth_window(every: int, window: int) ->
 
 @pytest.mark.parametrize("reason", list(GivenUp))
 def test_a_ptk_that_is_given_up_wants_no_window(reason: GivenUp) -> None:
-    given_up = replace(ptk_spec(), profile=ASK, waiting=Waiting(3, reason))
+    given_up = replace(ptk_spec(), profile=ASK, waiting=AcceptDeadline(3, reason))
     assert given_up.has_given_up
     assert not given_up.trains_on(4)
     assert not given_up.wants(4)
-    assert replace(given_up, waiting=Waiting(3)).trains_on(4)
+    assert replace(given_up, waiting=AcceptDeadline(3)).trains_on(4)
     assert not ptk_spec().has_given_up
 
 
@@ -70,7 +70,7 @@ def test_a_ptk_survives_a_way_through_json() -> None:
         config={"epsilons": [0.1, 0.2]},
         windows=(1, 3),
         profile=ASK,
-        waiting=Waiting(7, GivenUp.REJECT),
+        waiting=AcceptDeadline(7, GivenUp.REJECT),
     )
     text = ptk_json(spec)
     written = {name: value for name, value in text.items() if name not in {"loss", *LOOKED_UP - {"waiting"}}}

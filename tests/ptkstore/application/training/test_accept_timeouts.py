@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.jobs import JobKind, Outcome
-from ptkstore.domain.ptks.waiting import GivenUp, Waiting
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
@@ -31,7 +31,7 @@ def window(world: World, day: int) -> None:
     world.work(*ALL)
 
 
-def waiting(world: World) -> Waiting | None:
+def waiting(world: World) -> AcceptDeadline | None:
     return world.service.ptk(PTK).waiting
 
 
@@ -48,9 +48,9 @@ def codes(world: World) -> list[str]:
 def test_a_ptk_that_nobody_accepts_for_its_timeout_is_given_up(world: World) -> None:
     world.register(config=accept(), target=BAD)
     window(world, 0)
-    assert waiting(world) == Waiting(0)
+    assert waiting(world) == AcceptDeadline(0)
     window(world, 1)
-    assert waiting(world) == Waiting(0, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(0, GivenUp.TIMEOUT)
     assert world.notices()[-2:] == [
         (f"{PTK} validate of window 1", "validation-retry"),
         (f"{PTK} validate of window 1", "validation-timeout"),
@@ -74,7 +74,7 @@ def test_an_accepted_version_begins_the_wait_anew(world: World) -> None:
     world.register(config=accept(), target=GOOD)
     for day in (0, 1, 2):
         window(world, day)
-    assert waiting(world) == Waiting(3)
+    assert waiting(world) == AcceptDeadline(3)
     assert [one.number for one in world.service.versions(PTK)] == [1, 2, 3]
 
 
@@ -86,7 +86,7 @@ def test_reserved_trainings_of_a_ptk_that_is_given_up_release_what_they_hold(wor
     world.work("prepare", "allocate")
     assert world.train_block(1)[0] > 0
     world.work(*ALL)
-    assert waiting(world) == Waiting(0, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(0, GivenUp.TIMEOUT)
     assert world.job(f"train/{PTK}/1").outcome is Outcome.WITHDRAWN
     assert world.train_block(1) == (0, 0)
     assert len(world.service.validations(PTK)) == 1
@@ -98,9 +98,9 @@ def test_windows_that_never_got_a_verdict_count_too(world: World) -> None:
     for day in (0, 1):
         world.evaluator.failing = RunFailed("memory-limit")
         window(world, day)
-    assert waiting(world) == Waiting(0)  # nobody has looked
+    assert waiting(world) == AcceptDeadline(0)  # nobody has looked
     window(world, 2)
-    assert waiting(world) == Waiting(0, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(0, GivenUp.TIMEOUT)
     assert world.notices()[-1] == (f"{PTK} validate of window 2", "validation-timeout")
     assert trained_windows(world)[-1] == 1
 
@@ -113,7 +113,7 @@ def test_a_verdict_that_is_under_way_is_waited_for(world: World) -> None:
     world.ingest([1 + one for one in ROWS])
     world.close(2)
     world.work("prepare", "allocate")
-    assert waiting(world) == Waiting(0)
+    assert waiting(world) == AcceptDeadline(0)
     world.work(*ALL)
     assert [one.number for one in world.service.versions(PTK)] == [1, 2]
 
@@ -122,19 +122,19 @@ def test_a_verdict_that_is_under_way_is_waited_for(world: World) -> None:
 def test_a_ptk_that_was_given_up_starts_anew(world: World, how: str) -> None:
     world.register(config=accept("1d"), target=BAD)
     window(world, 0)
-    assert waiting(world) == Waiting(0, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(0, GivenUp.TIMEOUT)
     if how == "resume":
         assert world.service.resume_ptk(PTK) == 1
         assert world.service.resume_ptk(PTK) == 1
     elif how == "target":
-        assert world.service.update_ptk(PTK, target=2 * BAD).waiting == Waiting(1)
+        assert world.service.update_ptk(PTK, target=2 * BAD).waiting == AcceptDeadline(1)
     else:
         world.service.deregister_ptk(PTK)
         world.register(config=accept("1d"), target=BAD)
-    assert waiting(world) == Waiting(1)
+    assert waiting(world) == AcceptDeadline(1)
     window(world, 1)
     assert [(one.window_index, one.look) for one in world.service.validations(PTK)] == [(0, 1), (1, 2)]
-    assert waiting(world) == Waiting(1, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(1, GivenUp.TIMEOUT)
 
 
 def test_neither_a_repeated_registration_nor_another_description_starts_anew(world: World) -> None:
@@ -142,7 +142,7 @@ def test_neither_a_repeated_registration_nor_another_description_starts_anew(wor
     window(world, 0)
     world.register(config=accept("1d"), target=BAD)
     world.service.update_ptk(PTK, description="mean speed")
-    assert waiting(world) == Waiting(0, GivenUp.TIMEOUT)
+    assert waiting(world) == AcceptDeadline(0, GivenUp.TIMEOUT)
 
 
 def test_a_state_that_waits_is_judged_when_its_timeout_alone_changes(world: World) -> None:

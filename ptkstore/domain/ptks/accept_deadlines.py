@@ -1,4 +1,4 @@
-"""Waiting: how long a PTK is trained for an accepted version, and why it is given up."""
+"""Deadlines of acceptance: how long a PTK is trained for an accepted version, and why it is given up."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class GivenUp(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """That a PTK waits for an accepted version, from which window on, and why it no longer does.
+class AcceptDeadline:
+    """From which window on a PTK waits for an accepted version, and why it no longer does.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class Waiting:
         given_up = content["given_up"]
         return cls(content["since"], None if given_up is None else GivenUp(given_up))
 
-    def goes_on_after(self, window: int) -> Waiting:
-        """Return the waiting once a state of this window was accepted."""
-        return Waiting(max(self.since, window + 1))
+    def goes_on_after(self, window: int) -> AcceptDeadline:
+        """Return the deadline once a state of this window was accepted."""
+        return AcceptDeadline(max(self.since, window + 1))
 
 
 def check_timeout(config: Mapping[str, Any], every: int, policy: Policy) -> None:
@@ -70,7 +70,9 @@ def check_timeout(config: Mapping[str, Any], every: int, policy: Policy) -> None
         )
 
 
-def has_timed_out(waiting: Waiting | None, config: Mapping[str, Any], window: int, policy: Policy) -> bool:
+def has_timed_out(
+    waiting: AcceptDeadline | None, config: Mapping[str, Any], window: int, policy: Policy
+) -> bool:
     """Return whether a PTK waited for its whole timeout before this window began, in the stream's event time.
 
     It follows from window numbers, the policy and verdicts alone, so a replay decides the same. A PTK whose training

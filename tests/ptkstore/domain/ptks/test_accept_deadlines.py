@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptkstore.domain.ptks.waiting import (
+from ptkstore.domain.ptks.accept_deadlines import (
+    AcceptDeadline,
     GivenUp,
-    Waiting,
     check_timeout,
     has_timed_out,
     terms_without_timeout,
@@ -26,16 +26,16 @@ WAITS = {"accept": {"epsilon": 0.05, "timeout": "3d"}}
 
 @pytest.mark.parametrize("given_up", [None, *GivenUp])
 def test_a_waiting_survives_a_way_through_json(given_up: GivenUp | None) -> None:
-    waiting = Waiting(7, given_up)
-    assert Waiting.of(json.loads(json.dumps(asdict(waiting)))) == waiting
+    waiting = AcceptDeadline(7, given_up)
+    assert AcceptDeadline.of(json.loads(json.dumps(asdict(waiting)))) == waiting
 
 
 @given(st.integers(0, 50), st.integers(0, 50))
 def test_after_an_acceptance_it_waits_from_the_next_window_and_from_no_earlier_one(
     since: int, window: int
 ) -> None:
-    after = Waiting(since, GivenUp.TIMEOUT).goes_on_after(window)
-    assert after == Waiting(max(since, window + 1))
+    after = AcceptDeadline(since, GivenUp.TIMEOUT).goes_on_after(window)
+    assert after == AcceptDeadline(max(since, window + 1))
 
 
 @given(st.integers(0, 30), st.integers(0, 60), st.integers(1, 20))
@@ -43,24 +43,24 @@ def test_a_ptk_has_timed_out_once_all_windows_of_its_timeout_have_passed(
     since: int, window: int, days: int
 ) -> None:
     config = {"accept": {"epsilon": 0.05, "timeout": f"{days}d"}}
-    assert has_timed_out(Waiting(since), config, window, POLICY) == (window >= since + days)
+    assert has_timed_out(AcceptDeadline(since), config, window, POLICY) == (window >= since + days)
 
 
 @pytest.mark.parametrize(
     ("waiting", "config"),
     [
         (None, WAITS),
-        (Waiting(0, GivenUp.REJECT), WAITS),
-        (Waiting(0), {"accept": {"epsilon": 0.05}}),
-        (Waiting(0), {"accept": None}),
-        (Waiting(0), {}),
+        (AcceptDeadline(0, GivenUp.REJECT), WAITS),
+        (AcceptDeadline(0), {"accept": {"epsilon": 0.05}}),
+        (AcceptDeadline(0), {"accept": None}),
+        (AcceptDeadline(0), {}),
     ],
 )
 def test_what_does_not_wait_or_waits_for_ever_never_times_out(
-    waiting: Waiting | None, config: dict[str, Any]
+    waiting: AcceptDeadline | None, config: dict[str, Any]
 ) -> None:
     assert not has_timed_out(waiting, config, 1_000, POLICY)
-    assert has_timed_out(Waiting(0), WAITS, 1_000, POLICY)
+    assert has_timed_out(AcceptDeadline(0), WAITS, 1_000, POLICY)
 
 
 @pytest.mark.parametrize(
