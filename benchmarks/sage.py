@@ -5,7 +5,7 @@ taken seed by seed, on the same PTKs, and judged by the upper end of its interva
 as waiting until the end, so the waits of overloaded policies are lower bounds.
 
 The rate is the highest one of a grid at which `conserve` still releases 95 % of the PTKs, as a mean over the seeds.
-docs/guide/scheduling.md describes the workload and what it leaves open.
+docs/guide/simulating.md describes the workload and what it leaves open.
 """
 
 import statistics

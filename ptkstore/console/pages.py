@@ -16,7 +16,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
-from ptkstore.domain.scheduling.simulations import MODES, Asked, Simulated
+from ptkstore.domain.scheduling.simulation.requests import MODES, SimulatedScheduler, SimulationRequest
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
@@ -43,8 +43,8 @@ TRAININGS_SHOWN = 50
 BUDGETS_SHOWN = 12
 """Streams of which the overview shows what is left: each is a few statements, all else is read at once."""
 
-_FIELDS = {"rate": "0.5", "windows": "100", "seed": "0"}
-"""The numbers of the form of a simulation, and what they are at first."""
+_FIELDS = {"rate": "0.5", "windows": "100", "seed": "0", "least_significance": "", "most_significance": ""}
+"""The numbers of the form of a simulation, and what they are at first. The last two may be left out."""
 
 
 class Pages:
@@ -137,7 +137,7 @@ class Pages:
         if not asked:
             return shown
         try:
-            found = self._service.simulate(name, _asked(asked), team=who.team)
+            found = self._service.simulate(name, _simulation_request(asked), team=who.team)
         except UnknownName:
             raise
         except InvalidRequest as error:
@@ -248,22 +248,23 @@ def simulation_form(asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the fields of the form as they were sent, or as they are at first."""
     fields = {name: asked.get(name, [first])[0][:FIELD_MOST] for name, first in _FIELDS.items()}
     chosen = asked.get("scheduler", [] if asked else [one.value for one in MODES])
-    return {**fields, "schedulers": [(one.value, one.value in chosen) for one in Simulated]}
+    return {**fields, "schedulers": [(one.value, one.value in chosen) for one in SimulatedScheduler]}
 
 
-def _asked(asked: Mapping[str, Sequence[str]]) -> Asked:
+def _simulation_request(asked: Mapping[str, Sequence[str]]) -> SimulationRequest:
     """Read the form of a simulation; `InvalidRequest` says what is wrong with it, and repeats nothing."""
     said = {name: asked.get(name, [first])[0].strip() for name, first in _FIELDS.items()}
     if any(len(text) > FIELD_MOST for text in said.values()):
-        raise InvalidRequest("rate, windows and seed are numbers")
+        raise InvalidRequest("the fields of the form are numbers")
     try:
         rate, windows, seed = float(said["rate"]), int(said["windows"]), int(said["seed"])
-        schedulers = tuple(map(Simulated, asked.get("scheduler", ())))
+        least, most = (float(said[name]) if said[name] else None for name in list(_FIELDS)[3:])
+        schedulers = tuple(map(SimulatedScheduler, asked.get("scheduler", ())))
     except ValueError:
         raise InvalidRequest(
-            "rate, windows and seed are numbers, and schedulers are those of the form"
+            "the fields of the form are numbers, and schedulers are those of the form"
         ) from None
-    return Asked(rate, windows, seed, schedulers)
+    return SimulationRequest(rate, windows, seed, schedulers, least, most)
 
 
 def _waited(one: WaitSpan, span: Span, queued: QueuedPtk | None) -> dict[str, Any]:

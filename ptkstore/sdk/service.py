@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ptkstore.domain.ptks.ptks import PtkSpec
     from ptkstore.domain.ptks.wanted import WantedPtk
     from ptkstore.domain.scheduling.queues import QueuedPtk
-    from ptkstore.domain.scheduling.simulations import Asked, Simulation
+    from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
+    from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
     from ptkstore.domain.streams.schemas import ColumnType
     from ptkstore.domain.streams.streams import Stream
     from ptkstore.domain.streams.windows import Window, WindowId
@@ -255,7 +256,7 @@ class StoreService(Protocol):
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         """Return the PTKs that wait on a stream, the first to arrive first; none unless it is adaptive."""
 
-    def simulate(self, stream: str, asked: Asked) -> Simulation:
+    def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
         """Return when the PTKs of a stream would be released under some schedulers."""
 
     def odometers(self, stream: str) -> Odometers:

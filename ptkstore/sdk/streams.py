@@ -183,11 +183,13 @@ class StreamMethods:
         windows: int = 100,
         schedulers: Sequence[str] = ("conserve", "aggressive", "guided"),
         seed: int = 0,
+        least_significance: float | None = None,
+        most_significance: float | None = None,
     ) -> dict[str, Any]:
         """Say when the PTKs of a stream would be released under some schedulers, and what its blocks would have left.
 
         The stream's own PTKs arrive again, drawn at random with a public seed. Only public numbers go in. The stream
-        may have any scheduler; docs/guide/scheduling.md says what is left out.
+        may have any scheduler; docs/guide/simulating.md says what is left out.
 
         Parameters
         ----------
@@ -195,29 +197,33 @@ class StreamMethods:
             How many PTKs arrive per window, in the mean.
         windows : int
             How many windows are simulated, at most 2,000; rate times windows is at most 2,000 PTKs.
-        schedulers : sequence of 'conserve', 'aggressive', 'guided', 'arrival', 'dpf' or 'dpack'
+        schedulers : sequence of 'conserve', 'aggressive', 'guided', 'arrival', 'dpf', 'dpack' or 'budgeting'
+        least_significance, most_significance : float, optional
+            L and U of 'budgeting' with a declared significance; by default those of the stream.
 
         Returns
         -------
         dict
             What was asked, how many PTKs `arrived`, those `without_menu` and `refused`, and `schedulers`: for each the
             number `released`, `median_windows` and `p90_windows` from arrival to release, and the `budget_left`, a
-            share. A time is None where a PTK falls on it that was not released.
+            share. A time is None where a PTK falls on it that was not released. `refused` are PTKs that a stream with
+            the `scheduler` 'adaptive' or 'budgeting' would not register, and why.
 
         Raises
         ------
         UnknownName
             No such stream.
         InvalidRequest
-            A parameter is out of its range, the stream's policy does not go with `adaptive`, or it is too much work.
+            A parameter is out of its range, the stream's policy does not go with `adaptive`, `budgeting` has no
+            bounds on significance, or it is too much work.
         """
-        from ptkstore.domain.scheduling.simulations import Asked, Simulated
+        from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
         from ptkstore.sdk.documents.simulations import simulation_document
 
         checked_name("stream", stream)
-        chosen = tuple(choice(Simulated, one, "scheduler") for one in schedulers)
-        asked = Asked(rate, windows, seed, chosen)
-        return simulation_document(self._service.simulate(stream, asked))
+        chosen = tuple(choice(SimulatedScheduler, one, "scheduler") for one in schedulers)
+        request = SimulationRequest(rate, windows, seed, chosen, least_significance, most_significance)
+        return simulation_document(self._service.simulate(stream, request))
 
     def exposure(self, stream: str) -> dict[str, Any]:
         """Say what of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""

@@ -238,8 +238,8 @@ class QueueOut(Wire):
     items: list[QueuedOut]
 
 
-class FaredOut(Wire):
-    """How the PTKs of a simulation fare under one scheduler."""
+class SchedulerResultOut(Wire):
+    """When the PTKs of a simulation are released under one scheduler."""
 
     scheduler: str
     released: int
@@ -252,9 +252,10 @@ class FaredOut(Wire):
 
 
 class RefusedOut(Wire):
-    """A PTK that an adaptive stream would not register."""
+    """A PTK that a stream with this scheduler would not register."""
 
     ptk_id: str
+    scheduler: Annotated[str, Field(description="adaptive or budgeting")]
     reason: str
 
 
@@ -265,13 +266,15 @@ class SimulationOut(Wire):
     rate: float
     windows: int
     seed: int
+    least_significance: Annotated[float | None, Field(description="L of budgeting, if it is simulated")]
+    most_significance: Annotated[float | None, Field(description="U of budgeting, if it is simulated")]
     arrived: int
     without_menu: Annotated[
         list[str],
         Field(description="PTKs with a test of whose need nothing is known; their first look counts"),
     ]
     refused: list[RefusedOut]
-    schedulers: list[FaredOut]
+    schedulers: list[SchedulerResultOut]
 
 
 class ExposureOut(Wire):

@@ -17,7 +17,8 @@ from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
-from ptkstore.domain.scheduling.simulations import Asked, Simulation
+from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
+from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import DeadLetter
@@ -81,9 +82,11 @@ class Reading(Adapters):
         """Return when PTKs of a stream last waited, of the `limit` that began last."""
         return application.scheduling.read_queue.read_waits(stream, team=team, limit=limit, begin=self.read)
 
-    def simulate(self, stream: str, asked: Asked, *, team: str | None = None) -> Simulation:
+    def simulate(
+        self, stream: str, request: SimulationRequest, *, team: str | None = None
+    ) -> SimulationResult:
         return application.scheduling.simulate_stream.simulate_stream(
-            stream, asked, team=team, begin=self.read
+            stream, request, team=team, begin=self.read
         )
 
     def odometers(self, stream: str) -> Odometers:

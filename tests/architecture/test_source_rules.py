@@ -173,6 +173,7 @@ def test_nothing_that_asks_use_cases_begins_a_transaction():
 # A command, and what people call from Python: their parameters are what a stream or a PTK may be told.
 PUBLIC = {
     "ptkstore/cli/streams/creation.py": ["create"],
+    "ptkstore/cli/streams/simulate.py": ["simulate"],
     "ptkstore/sdk/store.py": ["register_ptk"],
     "ptkstore/sdk/streams.py": ["create_stream"],
 }

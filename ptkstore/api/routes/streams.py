@@ -14,13 +14,13 @@ from ptkstore.api.requests.pages import Cursor, Limit, page_of
 from ptkstore.api.requests.routers import Resource, StreamName
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
-from ptkstore.domain.scheduling.simulations import (
+from ptkstore.domain.scheduling.simulation.requests import (
     MODES,
     MOST_ARRIVALS,
     MOST_SEED,
     MOST_WINDOWS,
-    Asked,
-    Simulated,
+    SimulatedScheduler,
+    SimulationRequest,
 )
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import UnknownName
@@ -141,20 +141,27 @@ def simulate_stream(
     windows: Annotated[int, Query(ge=1, le=MOST_WINDOWS)] = 100,
     seed: Annotated[int, Query(ge=0, le=MOST_SEED)] = 0,
     scheduler: Annotated[
-        list[Simulated] | None,
+        list[SimulatedScheduler] | None,
         Query(
             min_length=1,
-            max_length=len(Simulated),
+            max_length=len(SimulatedScheduler),
             description="may be repeated; by default conserve, aggressive and guided",
         ),
+    ] = None,
+    least_significance: Annotated[
+        float | None, Query(description="L of budgeting; by default that of the stream")
+    ] = None,
+    most_significance: Annotated[
+        float | None, Query(description="U of budgeting; by default that of the stream")
     ] = None,
 ) -> dict[str, Any]:
     """Say when a stream's PTKs would be released under some schedulers, and what its blocks would have left.
 
     From public numbers alone. Of a stream with contexts, with the PTKs of the caller's context.
     """
-    asked = Asked(rate, windows, seed, tuple(scheduler or MODES))
-    return simulation_document(caller.service.simulate(stream, asked, team=caller.principal.team))
+    schedulers = tuple(scheduler or MODES)
+    request = SimulationRequest(rate, windows, seed, schedulers, least_significance, most_significance)
+    return simulation_document(caller.service.simulate(stream, request, team=caller.principal.team))
 
 
 @resource.route("GET", "/streams/{stream}/exposure", Action.EXPOSURE_READ, response_model=ExposureOut)

@@ -15,8 +15,11 @@ from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of, is_of_context, line_of
-from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.accounting.accountants import Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.budgeting.declared import recency_of, rule_of
+from ptkstore.domain.budgeting.public import PublicBudgeting
+from ptkstore.domain.budgeting.simulation.waiting import BudgetingState
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
 from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
@@ -24,10 +27,23 @@ from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.orders import by_arrival, by_dominant_share, by_efficiency
-from ptkstore.domain.scheduling.simulation.outcomes import Outcome
-from ptkstore.domain.scheduling.simulation.rounds import Comer, Ground, play
-from ptkstore.domain.scheduling.simulation.workload import drawn
-from ptkstore.domain.scheduling.simulations import Asked, Fared, Simulated, Simulation, fared_under
+from ptkstore.domain.scheduling.simulation.outcomes import (
+    Outcome,
+    RefusedPtk,
+    SchedulerResult,
+    SimulationResult,
+    summarise,
+)
+from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
+from ptkstore.domain.scheduling.simulation.simulator import (
+    SchedulerState,
+    SimulatedPtk,
+    SimulatedStream,
+    StrategyState,
+    simulate,
+)
+from ptkstore.domain.scheduling.simulation.work import Work
+from ptkstore.domain.scheduling.simulation.workload import draw_arrivals
 from ptkstore.domain.scheduling.strategies import Strategy
 from ptkstore.domain.streams.blocks import groups_of
 from ptkstore.domain.streams.streams import Policy
@@ -35,14 +51,13 @@ from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 
 MOST_BLOCKS = 2_000
-MOST_WORK = 8_000_000  # some ten seconds of one processor
+MOST_STEPS = 8_000_000  # some ten seconds of one processor
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _ORDERS = {
-    Simulated.ARRIVAL: by_arrival,
-    Simulated.DPF: by_dominant_share,
-    Simulated.DPACK: by_efficiency,
+    SimulatedScheduler.ARRIVAL: by_arrival,
+    SimulatedScheduler.DPF: by_dominant_share,
+    SimulatedScheduler.DPACK: by_efficiency,
 }
-_WEIGHTS = {Simulated.AGGRESSIVE: 20, **dict.fromkeys(_ORDERS, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +65,21 @@ class _Line:
     """The PTKs that pay from one line of the budget, in the order in which they arrive."""
 
     capacity: Loss
-    ground: Ground
-    comers: tuple[Comer, ...]
+    stream: SimulatedStream
+    ptks: tuple[SimulatedPtk, ...]
 
 
-def simulate_stream(stream: str, asked: Asked, *, team: str | None = None, begin: Read) -> Simulation:
+def simulate_stream(
+    stream: str, request: SimulationRequest, *, team: str | None = None, begin: Read
+) -> SimulationResult:
     """Return when the PTKs of a stream would be released, and what its blocks would have left.
 
     PTKs registered on the stream arrive again, drawn at random with the seed that is asked for. A PTK with `accept` is
     accepted once a look has the rows that its menu names at this loss or less. One without `accept` is released by
     its first look. So is one without a menu, because nobody knows what it needs.
+
+    Under `budgeting`, the significance of a window for a PTK is its declared recency. One that is measured on rows is
+    not public, so it is not simulated.
 
     Parameters
     ----------
@@ -71,29 +91,38 @@ def simulate_stream(stream: str, asked: Asked, *, team: str | None = None, begin
     UnknownName
         No such stream.
     InvalidRequest
-        The stream's policy does not go with `adaptive`, or the simulation takes too much work.
+        The stream's policy does not go with `adaptive`, `budgeting` lacks bounds on significance, or the simulation
+        takes too much work.
     """
     with begin() as uow:
-        policy = as_adaptive(uow.streams.get(stream).policy)
-        _check_blocks(policy, asked.windows)
+        own = uow.streams.get(stream).policy
+        policy, budgeting = as_adaptive(own), as_budgeting(own, request) if request.has_budgeting else None
+        _check_blocks(policy, request.windows)
         specs = {
             spec.ptk_id: spec
             for spec in sorted(uow.ptks.find(stream=stream), key=lambda one: one.ptk_id)
             if not spec.has_given_up and _is_told(spec.ptk_id, team, policy)
         }
-        arrivals = drawn(list(specs), asked.rate, asked.windows, asked.seed)
+        arrivals = draw_arrivals(list(specs), request.rate, request.windows, request.seed)
         named = [specs[ptk_id] for ptk_id in sorted({ptk_id for _, ptk_id in arrivals})]
         informed = {spec.ptk_id: spec for spec in with_facts(uow, named, policy)}
-    refused = {spec.ptk_id: reason for spec in informed.values() if (reason := _refusal(spec, policy))}
+    if budgeting is not None:
+        request = replace(
+            request,
+            least_significance=budgeting.least_significance,
+            most_significance=budgeting.most_significance,
+        )
+    refused = _refused(informed.values(), policy)
     coming = [(time, ptk_id) for time, ptk_id in arrivals if ptk_id not in refused]
-    lines = _lines(coming, informed, policy, asked.windows)
-    return Simulation(
+    lines = _lines(coming, informed, policy, request.windows)
+    unserved = {} if budgeting is None else _refused(informed.values(), budgeting)
+    return SimulationResult(
         stream,
-        asked,
+        request,
         len(coming),
-        _fared(lines, asked.schedulers, partition_rows(policy)),
-        tuple(sorted({_name(one) for line in lines for one in line.comers if _is_unknown(one, informed)})),
-        tuple(sorted(refused.items())),
+        _results(lines, request.schedulers, informed, policy, budgeting),
+        tuple(sorted({_name(one) for line in lines for one in line.ptks if _is_unknown(one, informed)})),
+        tuple(refused.get(ptk_id) or unserved[ptk_id] for ptk_id in sorted({*refused, *unserved})),
     )
 
 
@@ -109,8 +138,42 @@ def as_adaptive(policy: Policy) -> Policy:
     )
 
 
-def strategy_of(scheduler: Simulated, rows_per_window: int, whole: BlockRoom) -> Strategy:
-    """Return the scheduler of this name, for a line whose blocks have as much as `whole` while nothing is charged."""
+def as_budgeting(policy: Policy, request: SimulationRequest) -> Policy:
+    """Return the policy that a stream would have under `budgeting`, with a declared significance.
+
+    Raises
+    ------
+    InvalidRequest
+        Neither the request nor the stream has bounds on a declared significance, or they do not go together.
+    """
+    least, most = request.least_significance, request.most_significance
+    if policy.significance is Significance.RECENCY:
+        least = policy.least_significance if least is None else least
+        most = policy.most_significance if most is None else most
+    if least is None or most is None:
+        measured = policy.significance is Significance.LOSS
+        raise InvalidRequest(
+            "to simulate 'budgeting', give least_significance and most_significance: bounds on the declared "
+            "significance per epsilon. "
+            + (
+                "Those of this stream are in losses, which are measured on rows, and a simulation reads no row"
+                if measured
+                else "This stream has another scheduler, and so no bounds"
+            )
+        )
+    return replace(
+        policy,
+        scheduler=Scheduler.BUDGETING,
+        scheduler_mode=Mode.GUIDED,
+        significance=Significance.RECENCY,
+        least_significance=least,
+        most_significance=most,
+        comparison_epsilon=None,
+    )
+
+
+def strategy_of(scheduler: SimulatedScheduler, rows_per_window: int, whole: BlockRoom) -> Strategy:
+    """Return the strategy of this name, for a line whose blocks have as much as `whole` while nothing is charged."""
     if (order := _ORDERS.get(scheduler)) is not None:
         return Competing(rows_per_window, Mode.GUIDED, order, whole)
     return Adaptive(rows_per_window, Mode(scheduler.value))
@@ -128,6 +191,16 @@ def _check_blocks(policy: Policy, windows: int) -> None:
         )
 
 
+def _refused(specs: Iterable[PtkSpec], policy: Policy) -> dict[str, RefusedPtk]:
+    """The PTKs that a stream of this policy would not register."""
+    reasons = ((spec.ptk_id, _refusal(spec, policy)) for spec in specs)
+    return {
+        ptk_id: RefusedPtk(ptk_id, policy.scheduler.value, reason)
+        for ptk_id, reason in reasons
+        if reason is not None
+    }
+
+
 def _refusal(spec: PtkSpec, policy: Policy) -> str | None:
     try:
         return why_it_never_fits(spec, policy)
@@ -141,25 +214,23 @@ def _lines(
     facts = {
         ptk_id: as_waiting(specs[ptk_id], policy, _ANY_TIME) for ptk_id in {name for _, name in arrivals}
     }
-    by_line: dict[str, list[Comer]] = {}
+    by_line: dict[str, list[SimulatedPtk]] = {}
     for count, (time, ptk_id) in enumerate(arrivals):
         again = replace(facts[ptk_id], ptk_id=f"{ptk_id}#{count:06}", arrived=int(time * 1e6))
-        comer = Comer(again, time, _Test(again, specs[ptk_id]).accepts)
-        by_line.setdefault(str(line_of(specs[ptk_id], policy)), []).append(comer)
-    return [
-        _line(policy.lines[line], comers, specs, policy, windows) for line, comers in sorted(by_line.items())
-    ]
+        ptk = SimulatedPtk(again, time, _Test(again, specs[ptk_id]).accepts)
+        by_line.setdefault(str(line_of(specs[ptk_id], policy)), []).append(ptk)
+    return [_line(policy.lines[line], ptks, specs, policy, windows) for line, ptks in sorted(by_line.items())]
 
 
 def _line(
-    capacity: Loss, comers: Sequence[Comer], specs: Mapping[str, PtkSpec], policy: Policy, windows: int
+    capacity: Loss, ptks: Sequence[SimulatedPtk], specs: Mapping[str, PtkSpec], policy: Policy, windows: int
 ) -> _Line:
     charged = _charges(specs, policy)
-    least = [charged(name, one.facts.losses[0]) for name, one in {_name(one): one for one in comers}.items()]
+    least = [charged(name, one.facts.losses[0]) for name, one in {_name(one): one for one in ptks}.items()]
     whole = whole_block(policy.accountant, capacity, least)
     blocks = tuple(replace(whole, group=group) for group in range(groups_of(policy)))
-    ground = Ground(windows, policy.retention_windows, blocks, _below_all(least), charged)
-    return _Line(capacity, ground, tuple(comers))
+    stream = SimulatedStream(windows, policy.retention_windows, blocks, _below_all(least), charged)
+    return _Line(capacity, stream, tuple(ptks))
 
 
 def _charges(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
@@ -190,30 +261,46 @@ class _Test:
         )
 
 
-def _is_unknown(one: Comer, specs: Mapping[str, PtkSpec]) -> bool:
+def _is_unknown(one: SimulatedPtk, specs: Mapping[str, PtkSpec]) -> bool:
     return "accept" in specs[_name(one)].config and not one.facts.menu
 
 
-def _name(one: Comer) -> str:
+def _name(one: SimulatedPtk) -> str:
     return one.facts.ptk_id.partition("#")[0]
 
 
-def _fared(lines: Sequence[_Line], schedulers: Sequence[Simulated], rows: int) -> tuple[Fared, ...]:
-    found, work = [], 0
+def _results(
+    lines: Sequence[_Line],
+    schedulers: Sequence[SimulatedScheduler],
+    specs: Mapping[str, PtkSpec],
+    policy: Policy,
+    budgeting: Policy | None,
+) -> tuple[SchedulerResult, ...]:
+    found, work = [], Work(MOST_STEPS)
     for scheduler in schedulers:
         outcomes = []
         for line in lines:
-            ground = replace(line.ground, most_work=MOST_WORK - work, weight=_WEIGHTS.get(scheduler, 1))
-            outcomes.append(play(line.comers, strategy_of(scheduler, rows, ground.blocks[0]), ground))
-            work += outcomes[-1].work
-        found.append(fared_under(scheduler, outcomes, _left(lines, outcomes)))
+            state: SchedulerState
+            if scheduler is SimulatedScheduler.BUDGETING and budgeting is not None:
+                state = _budgeting_state(line, specs, budgeting, work)
+            else:
+                strategy = strategy_of(scheduler, partition_rows(policy), line.stream.blocks[0])
+                state = StrategyState(strategy, line.stream, work)
+            outcomes.append(simulate(line.ptks, state, line.stream))
+        found.append(summarise(scheduler, outcomes, _left(lines, outcomes)))
     return tuple(found)
+
+
+def _budgeting_state(line: _Line, specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> BudgetingState:
+    recencies = {one.facts.ptk_id: recency_of(specs[_name(one)].config, policy) for one in line.ptks}
+    rules = PublicBudgeting(rule_of(policy), partition_rows(policy))
+    return BudgetingState(rules, line.stream, caps_of(policy.accountant, line.capacity), recencies, work)
 
 
 def _left(lines: Sequence[_Line], outcomes: Sequence[Outcome]) -> float:
     """The share of the budget of all blocks that is left; a line counts by its epsilon. 1 if nobody came."""
     shares = [
-        (line.capacity.epsilon_nano, sum(one.left.values()) / len(one.left) / line.ground.blocks[0].left_nano)
+        (line.capacity.epsilon_nano, sum(one.left.values()) / len(one.left) / line.stream.blocks[0].left_nano)
         for line, one in zip(lines, outcomes, strict=True)
     ]
     whole = sum(weight for weight, _ in shares)

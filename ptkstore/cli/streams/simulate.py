@@ -20,10 +20,16 @@ def simulate(
     scheduler: Annotated[
         list[str] | None,
         typer.Option(
-            help="conserve, aggressive, guided, arrival, dpf or dpack; may be repeated. The first three by default."
+            help="conserve, aggressive, guided (these by default), arrival, dpf, dpack or budgeting; may be repeated."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The public seed that PTKs and times are drawn with.")] = 0,
+    least_significance: Annotated[
+        float | None, typer.Option(help="L of budgeting; by default that of the stream.")
+    ] = None,
+    most_significance: Annotated[
+        float | None, typer.Option(help="U of budgeting; by default that of the stream.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say when the PTKs of a stream would be released under other schedulers.
@@ -32,7 +38,15 @@ def simulate(
     what their profiles and versions have released. Nothing is changed.
     """
     chosen = {} if scheduler is None else {"schedulers": scheduler}
-    found = store.simulate(stream, rate=rate, windows=windows, seed=seed, **chosen)
+    found = store.simulate(
+        stream,
+        rate=rate,
+        windows=windows,
+        seed=seed,
+        least_significance=least_significance,
+        most_significance=most_significance,
+        **chosen,
+    )
     if as_json:
         print_json(found)
         return
@@ -51,4 +65,4 @@ def simulate(
             soft_wrap=True,
         )
     for one in found["refused"]:
-        console.print(escape(f"refused by adaptive: {one['reason']}"), soft_wrap=True)
+        console.print(escape(f"refused by {one['scheduler']}: {one['reason']}"), soft_wrap=True)

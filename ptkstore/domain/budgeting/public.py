@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ptkstore.domain.accounting.accountants import Caps, Charge
+from ptkstore.domain.accounting.accountants import Caps, Charge, fit_together
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query
 from ptkstore.domain.budgeting.online import Declined, Taken, next_step_if_public
@@ -33,6 +33,21 @@ class WindowsLeft:
 
     def __init__(self, caps: Caps, left: Mapping[tuple[int, int], Caps]) -> None:
         self._caps, self._left = caps, dict(left)
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def add(self, left: Mapping[tuple[int, int], Caps]) -> None:
+        """Take in what blocks of more windows have left."""
+        self._left |= left
+
+    def drop(self, place: tuple[int, int]) -> Caps | None:
+        """Forget a block, and return what it had left; None if it was not there."""
+        return self._left.pop(place, None)
+
+    def below(self, charge: Charge) -> tuple[tuple[int, int], ...]:
+        """Return the blocks that cannot pay for a charge."""
+        return tuple(place for place, left in self._left.items() if not fit_together(left, [charge]))
 
     def windows(self) -> tuple[int, ...]:
         """Return the windows with a block that is active, rising."""

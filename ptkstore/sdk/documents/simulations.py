@@ -5,37 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptkstore.domain.scheduling.simulations import Asked, Fared, Simulated, Simulation
+from ptkstore.domain.scheduling.simulation.outcomes import RefusedPtk, SchedulerResult, SimulationResult
+from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
 
 
-def simulation_document(one: Simulation) -> dict[str, Any]:
+def simulation_document(one: SimulationResult) -> dict[str, Any]:
     """Write what a simulation tells of a stream."""
     return {
         "stream": one.stream,
-        "rate": one.asked.rate,
-        "windows": one.asked.windows,
-        "seed": one.asked.seed,
+        "rate": one.request.rate,
+        "windows": one.request.windows,
+        "seed": one.request.seed,
+        "least_significance": one.request.least_significance,
+        "most_significance": one.request.most_significance,
         "arrived": one.arrived,
         "without_menu": list(one.without_menu),
-        "refused": [{"ptk_id": ptk_id, "reason": reason} for ptk_id, reason in one.refused],
+        "refused": [
+            {"ptk_id": refused.ptk_id, "scheduler": refused.scheduler, "reason": refused.reason}
+            for refused in one.refused
+        ],
         "schedulers": [
             {
-                "scheduler": fared.scheduler.value,
-                "released": fared.released,
-                "median_windows": fared.median,
-                "p90_windows": fared.late,
-                "budget_left": fared.left,
+                "scheduler": result.scheduler.value,
+                "released": result.released,
+                "median_windows": result.median,
+                "p90_windows": result.p90,
+                "budget_left": result.left,
             }
-            for fared in one.fared
+            for result in one.schedulers
         ],
     }
 
 
-def simulation_of(document: Mapping[str, Any]) -> Simulation:
+def simulation_of(document: Mapping[str, Any]) -> SimulationResult:
     """Read what `simulation_document` wrote."""
-    fared = tuple(
-        Fared(
-            Simulated(one["scheduler"]),
+    results = tuple(
+        SchedulerResult(
+            SimulatedScheduler(one["scheduler"]),
             one["released"],
             one["median_windows"],
             one["p90_windows"],
@@ -43,12 +49,19 @@ def simulation_of(document: Mapping[str, Any]) -> Simulation:
         )
         for one in document["schedulers"]
     )
-    schedulers = tuple(one.scheduler for one in fared)
-    return Simulation(
+    request = SimulationRequest(
+        document["rate"],
+        document["windows"],
+        document["seed"],
+        tuple(one.scheduler for one in results),
+        document["least_significance"],
+        document["most_significance"],
+    )
+    return SimulationResult(
         document["stream"],
-        Asked(document["rate"], document["windows"], document["seed"], schedulers),
+        request,
         document["arrived"],
-        fared,
+        results,
         tuple(document["without_menu"]),
-        tuple((one["ptk_id"], one["reason"]) for one in document["refused"]),
+        tuple(RefusedPtk(one["ptk_id"], one["scheduler"], one["reason"]) for one in document["refused"]),
     )

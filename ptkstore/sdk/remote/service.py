@@ -27,7 +27,8 @@ from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import QueuedPtk
-from ptkstore.domain.scheduling.simulations import Asked, Simulation
+from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
+from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.streams import Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
@@ -224,12 +225,14 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         return self._http.get(path_of("streams", stream, "queue"), queue_of)
 
-    def simulate(self, stream: str, asked: Asked) -> Simulation:
+    def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
         params = {
-            "rate": asked.rate,
-            "windows": asked.windows,
-            "seed": asked.seed,
-            "scheduler": [one.value for one in asked.schedulers],
+            "rate": request.rate,
+            "windows": request.windows,
+            "seed": request.seed,
+            "scheduler": [one.value for one in request.schedulers],
+            "least_significance": request.least_significance,
+            "most_significance": request.most_significance,
         }
         return self._http.get(path_of("streams", stream, "simulation"), simulation_of, params)
 

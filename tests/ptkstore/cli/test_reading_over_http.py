@@ -77,6 +77,7 @@ def over_http(api: Api, *words: str, token: str | None = None) -> Result:
     return run(words, PTK_URL=api.url, PTK_TOKEN=given, PTK_HOME="/nowhere/at/all")
 
 
+BOUNDS = ("--least-significance", "0.1", "--most-significance", "0.2")
 READING = [
     ["list"],
     ["show", PTK],
@@ -96,6 +97,8 @@ READING = [
     ["queue", "nowhere"],
     ["simulate", STREAM, "--rate", "0.5", "--windows", "20"],
     ["simulate", STREAM, "--rate", "0.5", "--windows", "20", "--scheduler", "dpack", "--seed", "3"],
+    ["simulate", STREAM, "--rate", "0.5", "--scheduler", "budgeting"],
+    ["simulate", STREAM, "--rate", "2", "--scheduler", "budgeting", *BOUNDS],
     ["simulate", "nowhere", "--rate", "0.5"],
     ["budget", "other"],
     ["budget", "nowhere"],

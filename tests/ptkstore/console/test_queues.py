@@ -14,7 +14,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import Role
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.scheduling.queues import WaitSpan
-from ptkstore.domain.scheduling.simulations import MOST_WINDOWS, Asked, Simulated
+from ptkstore.domain.scheduling.simulation.requests import MOST_WINDOWS, SimulatedScheduler, SimulationRequest
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, seen, signed_in
 from tests.support.world import NOW, ORIGIN, STREAM, speed
@@ -106,14 +106,24 @@ def test_only_those_who_may_read_the_queue_see_it(api: Api) -> None:
 
 
 def test_a_simulation_tells_what_the_store_tells(api: Api) -> None:
-    asked = Asked(0.5, 20, 7, (Simulated.CONSERVE, Simulated.DPF))
+    asked = SimulationRequest(0.5, 20, 7, (SimulatedScheduler.CONSERVE, SimulatedScheduler.DPF))
     expected = api.world.service.simulate(STREAM, asked, team="taxi")
     found = text_of(signed_in(api, Role.DEVELOPER).get(SIMULATION, params=ASKED))
     assert f"{expected.arrived} PTKs arrived in 20 windows" in found
-    for fared in expected.fared:
+    for fared in expected.schedulers:
         assert fared.median is not None
         assert f"{fared.scheduler.value}{fared.released}{fared.median:.2f}" in found
     assert "their first look counts as accepted: taxi.exhausted, taxi.late" in found
+
+
+def test_a_simulation_of_budgeting_takes_bounds_from_the_form(api: Api) -> None:
+    budgeting = {**ASKED, "scheduler": ["budgeting"], "least_significance": "0.1", "most_significance": "0.2"}
+    schedulers = (SimulatedScheduler.BUDGETING,)
+    request = SimulationRequest(0.5, 20, 7, schedulers, least_significance=0.1, most_significance=0.2)
+    (expected,) = api.world.service.simulate(STREAM, request, team="taxi").schedulers
+    page = signed_in(api, Role.DEVELOPER).get(SIMULATION, params=budgeting)
+    assert f"budgeting{expected.released}{expected.median:.2f}" in text_of(page)
+    assert seen(page).fields["most_significance"] == "0.2"
 
 
 @pytest.mark.parametrize(
@@ -126,6 +136,10 @@ def test_a_simulation_tells_what_the_store_tells(api: Api) -> None:
         ({"rate": HOSTILE}, "are numbers"),
         ({"seed": "9" * 5_000}, "are numbers"),
         ({"windows": "1.5"}, "are numbers"),
+        ({"scheduler": ["budgeting"]}, "give least_significance and most_significance"),
+        ({"scheduler": ["budgeting"], "least_significance": "2", "most_significance": "1"}, "must be above"),
+        ({"least_significance": "2"}, "are for the scheduler"),
+        ({"most_significance": HOSTILE}, "are numbers"),
         ({"scheduler": ["lottery"]}, "those of the form"),
         ({"scheduler": ["dpf", "dpf"]}, "each once"),
         ({"scheduler": []}, "one scheduler at least"),

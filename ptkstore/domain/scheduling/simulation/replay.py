@@ -12,7 +12,12 @@ from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
 from ptkstore.domain.scheduling.model import MenuEntry, Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome as Outcome
 from ptkstore.domain.scheduling.simulation.outcomes import Released as Released
-from ptkstore.domain.scheduling.simulation.rounds import Comer, Ground, play
+from ptkstore.domain.scheduling.simulation.simulator import (
+    SimulatedPtk,
+    SimulatedStream,
+    StrategyState,
+    simulate,
+)
 from ptkstore.domain.scheduling.simulation.workload import Arrival
 from ptkstore.domain.scheduling.strategies import Strategy
 
@@ -58,11 +63,12 @@ def replay(
         composition it would have to (Sage, section 3.2).
     """
     least = setting.charge_of("", setting.losses[0])
-    ground = Ground(setting.windows, setting.retention, (setting.whole,), least, setting.charge_of)
-    return play([_comer(one, setting, draw_per_block) for one in arrivals], strategy, ground)
+    stream = SimulatedStream(setting.windows, setting.retention, (setting.whole,), least, setting.charge_of)
+    ptks = [_ptk(one, setting, draw_per_block) for one in arrivals]
+    return simulate(ptks, StrategyState(strategy, stream), stream)
 
 
-def _comer(arrival: Arrival, setting: Setting, draw_per_block: bool) -> Comer:
+def _ptk(arrival: Arrival, setting: Setting, draw_per_block: bool) -> SimulatedPtk:
     def accepts(look: Proposal) -> bool:
         draws = len(look.windows) if draw_per_block else 1
         return arrival.need.rows(look.loss.epsilon, draws) <= look.n_rows
@@ -71,7 +77,7 @@ def _comer(arrival: Arrival, setting: Setting, draw_per_block: bool) -> Comer:
     menu = tuple(MenuEntry(Loss(round(epsilon * 1e9), delta), rows) for epsilon, rows in arrival.menu)
     arrived, windows = int(arrival.time * 1e6), (1, setting.retention)
     facts = Waiting(arrival.ptk_id, arrived, windows, setting.losses, menu)
-    return Comer(facts, arrival.time, accepts)
+    return SimulatedPtk(facts, arrival.time, accepts)
 
 
 @lru_cache(maxsize=65536)

@@ -104,7 +104,7 @@ class Workload:
         return float((low + uniform * (high - low)) ** (1 / power))
 
 
-def drawn(
+def draw_arrivals(
     ptk_ids: Sequence[str], per_window: float, windows: int, seed: int
 ) -> tuple[tuple[float, str], ...]:
     """Return when which of some PTKs arrives, in windows: a Poisson process, and each time all are as likely.

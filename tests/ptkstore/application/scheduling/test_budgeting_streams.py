@@ -10,7 +10,7 @@ import pytest
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.scheduling.simulations import Asked, Simulated
+from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.row_processes import RunFailed
@@ -250,5 +250,5 @@ def test_a_policy_that_does_not_go_with_its_scheduler_is_refused(
 
 def test_a_budgeting_stream_can_be_simulated_as_if_it_were_adaptive(stream: World) -> None:
     stream.register(epsilon=0.1)
-    asked = Asked(rate=1.0, windows=10, schedulers=(Simulated.GUIDED,), seed=0)
+    asked = SimulationRequest(rate=1.0, windows=10, schedulers=(SimulatedScheduler.GUIDED,), seed=0)
     assert stream.service.simulate(STREAM, asked).arrived > 0

@@ -22,7 +22,7 @@ from ptkstore.domain.jobs import JobKind, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.scheduling.simulations import Asked, Simulated
+from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
 from ptkstore.domain.streams.blocks import PROFILE, part_blocks
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
@@ -274,7 +274,7 @@ def test_losses_that_a_family_does_not_have_are_not_measured(in_files: World) ->
 
 
 def test_a_measured_stream_can_be_simulated_as_if_it_were_adaptive(low: World) -> None:
-    asked = Asked(rate=1.0, windows=10, schedulers=(Simulated.GUIDED,), seed=0)
+    asked = SimulationRequest(rate=1.0, windows=10, schedulers=(SimulatedScheduler.GUIDED,), seed=0)
     assert low.service.simulate(STREAM, asked).arrived > 0
 
 

@@ -12,14 +12,20 @@ from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling import simulate_stream as module
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.scheduling.choices import Mode, Scheduler
-from ptkstore.domain.scheduling.simulations import Asked, Fared, Simulated, Simulation
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
+from ptkstore.domain.scheduling.simulation.outcomes import SchedulerResult, SimulationResult
+from ptkstore.domain.scheduling.simulation.requests import MODES, SimulatedScheduler, SimulationRequest
 from ptkstore.errors import InvalidRequest, UnknownName
 from tests.support.world import STREAM, World
 
 PTK = "taxi.speed"
 TESTED: dict[str, Any] = {"accept": {"metric": "loss", "epsilon": 0.2}}
-EVERY = tuple(Simulated)
+EVERY: dict[str, Any] = {
+    "schedulers": tuple(SimulatedScheduler),
+    "least_significance": 0.1,
+    "most_significance": 0.2,
+}
+"""All schedulers, with bounds on significance that whatever fits a block meets."""
 
 
 @pytest.fixture
@@ -28,35 +34,35 @@ def stream(in_files: World) -> World:
     return in_files
 
 
-def simulated(world: World, rate: float = 0.5, **asked: Any) -> Simulation:
-    return world.service.simulate(STREAM, Asked(rate, **asked))
+def simulated(world: World, rate: float = 0.5, **asked: Any) -> SimulationResult:
+    return world.service.simulate(STREAM, SimulationRequest(rate, **asked))
 
 
-def under(found: Simulation) -> dict[str, Fared]:
-    return {one.scheduler.value: one for one in found.fared}
+def under(found: SimulationResult) -> dict[str, SchedulerResult]:
+    return {one.scheduler.value: one for one in found.schedulers}
 
 
 def test_without_a_test_a_ptk_leaves_with_its_first_look(stream: World) -> None:
     """The block of a window pays for 10 looks of .1, and ten times fewer arrive."""
     stream.register(epsilon=0.1)
-    found = simulated(stream, rate=1, windows=50, schedulers=EVERY)
+    found = simulated(stream, rate=1, windows=50, **EVERY)
     assert found.arrived > 30
     assert found.without_menu == ()
     assert found.refused == ()
-    for one in found.fared:
+    for one in found.schedulers:
         assert one.released == found.arrived
         assert one.median is not None
-        assert one.late is not None
-        assert 0 < one.median <= one.late <= 1.0
+        assert one.p90 is not None
+        assert 0 < one.median <= one.p90 <= 1.0
         assert one.left == pytest.approx(1 - 0.1 * found.arrived / 50)
 
 
 def test_a_block_pays_for_no_more_looks_than_its_budget_covers(stream: World) -> None:
     stream.register(epsilon=0.6)
-    found = simulated(stream, rate=3, windows=20, schedulers=EVERY)
-    for one in found.fared:
+    found = simulated(stream, rate=3, windows=20, **EVERY)
+    for one in found.schedulers:
         assert one.released <= 20 < found.arrived
-        assert one.late is None  # it falls on one that was not released
+        assert one.p90 is None  # it falls on one that was not released
         assert one.left == pytest.approx(1 - 0.6 * one.released / 20)
 
 
@@ -75,13 +81,13 @@ def test_looks_are_accepted_as_the_menu_says(stream: World, monkeypatch: pytest.
     stream.register(epsilon=0.1, config={**TESTED, "epsilons": [0.1, 0.8]})
     rows = partition_rows(stream.service.stream(STREAM).policy)
     with_menu(stream, monkeypatch, (0.2, 100 * rows), (0.4, rows))
-    found = simulated(stream, rate=0.2, windows=40, schedulers=EVERY)
-    fared = under(found)
+    found = simulated(stream, rate=0.2, windows=40, **EVERY)
+    results = under(found)
     assert found.without_menu == ()
-    assert fared["guided"].released == fared["conserve"].released == found.arrived > 3
-    assert fared["guided"].left == pytest.approx(1 - 0.4 * found.arrived / 40)
-    assert fared["conserve"].left == pytest.approx(1 - 0.7 * found.arrived / 40)
-    assert fared["arrival"] == replace(fared["guided"], scheduler=Simulated.ARRIVAL)
+    assert results["guided"].released == results["conserve"].released == found.arrived > 3
+    assert results["guided"].left == pytest.approx(1 - 0.4 * found.arrived / 40)
+    assert results["conserve"].left == pytest.approx(1 - 0.7 * found.arrived / 40)
+    assert results["arrival"] == replace(results["guided"], scheduler=SimulatedScheduler.ARRIVAL)
 
 
 def test_a_target_out_of_reach_is_never_met(stream: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +96,9 @@ def test_a_target_out_of_reach_is_never_met(stream: World, monkeypatch: pytest.M
     with_menu(stream, monkeypatch, (0.8, 5 * rows))
     found = simulated(stream)
     assert found.arrived == 0
-    ((ptk_id, reason),) = found.refused
-    assert ptk_id == PTK
-    assert "4 windows" in reason
+    (refused,) = found.refused
+    assert (refused.ptk_id, refused.scheduler) == (PTK, "adaptive")
+    assert "4 windows" in refused.reason
 
 
 def test_those_of_whose_need_nothing_is_known_are_named(stream: World) -> None:
@@ -100,7 +106,7 @@ def test_those_of_whose_need_nothing_is_known_are_named(stream: World) -> None:
     stream.register("b", epsilon=0.1)
     found = simulated(stream, rate=1)
     assert found.without_menu == ("taxi.a",)
-    assert all(one.released == found.arrived for one in found.fared)
+    assert all(one.released == found.arrived for one in found.schedulers)
 
 
 def test_the_policy_of_the_stream_changes_nothing_but_its_numbers(in_files: World) -> None:
@@ -115,8 +121,11 @@ def test_the_policy_of_the_stream_changes_nothing_but_its_numbers(in_files: Worl
     )
     in_files.register(epsilon=0.3)
     in_files.register("again", epsilon=0.3, stream="other")
-    asked = Asked(4.0, 30)
-    assert in_files.service.simulate(STREAM, asked).fared == in_files.service.simulate("other", asked).fared
+    asked = SimulationRequest(4.0, 30)
+    assert (
+        in_files.service.simulate(STREAM, asked).schedulers
+        == in_files.service.simulate("other", asked).schedulers
+    )
 
 
 def test_the_same_seed_tells_the_same_and_reading_changes_nothing(stream: World) -> None:
@@ -135,7 +144,9 @@ def test_the_same_seed_tells_the_same_and_reading_changes_nothing(stream: World)
 def test_without_ptks_nobody_arrives_and_all_is_left(stream: World) -> None:
     found = simulated(stream, rate=4)
     assert found.arrived == 0
-    assert found.fared == tuple(Fared(one, 0, None, None, 1.0) for one in found.asked.schedulers)
+    assert found.schedulers == tuple(
+        SchedulerResult(one, 0, None, None, 1.0) for one in found.request.schedulers
+    )
 
 
 def test_a_team_is_told_of_its_own_context_alone(in_files: World) -> None:
@@ -143,7 +154,7 @@ def test_a_team_is_told_of_its_own_context_alone(in_files: World) -> None:
     in_files.stream(scheduler=Scheduler.ADAPTIVE, sharing=contexts)
     in_files.register(epsilon=0.1, config=TESTED)
     told = {
-        team: in_files.service.simulate(STREAM, Asked(1.0), team=team).without_menu
+        team: in_files.service.simulate(STREAM, SimulationRequest(1.0), team=team).without_menu
         for team in ("taxi", "bikes", "trains")
     }
     assert told == {"taxi": (PTK,), "bikes": (), "trains": ()}
@@ -159,8 +170,8 @@ def test_ptks_of_other_lines_compete_for_other_budgets(in_files: World) -> None:
     for name in ("a", "b"):
         in_files.register(name, epsilon=0.5)
     found = simulated(in_files, rate=8, windows=20)
-    assert {one.released for one in found.fared} == {40}
-    assert {one.left for one in found.fared} == {0.0}
+    assert {one.released for one in found.schedulers} == {40}
+    assert {one.left for one in found.schedulers} == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -174,23 +185,23 @@ def test_ptks_of_other_lines_compete_for_other_budgets(in_files: World) -> None:
         ({"rate": 21.0, "windows": 100}, "at most 2000 PTKs"),
         ({"rate": 1.0, "seed": -1}, "seed"),
         ({"rate": 1.0, "schedulers": ()}, "one scheduler"),
-        ({"rate": 1.0, "schedulers": (Simulated.DPF, Simulated.DPF)}, "each once"),
+        ({"rate": 1.0, "schedulers": (SimulatedScheduler.DPF, SimulatedScheduler.DPF)}, "each once"),
     ],
 )
 def test_what_is_asked_is_bounded(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        Asked(**asked)
+        SimulationRequest(**asked)
 
 
 def test_work_is_bounded_over_all_schedulers(stream: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stream.register(epsilon=0.6)
-    alone = [simulated(stream, rate=3, windows=20, schedulers=(one,)) for one in EVERY]
+    alone = [simulated(stream, rate=3, windows=20, schedulers=(one,)) for one in MODES]
     assert all(one.arrived for one in alone)
-    monkeypatch.setattr(module, "MOST_WORK", 100_000)
-    for one in (Simulated.CONSERVE, Simulated.GUIDED):
+    monkeypatch.setattr(module, "MOST_STEPS", 100_000)
+    for one in (SimulatedScheduler.CONSERVE, SimulatedScheduler.GUIDED):
         simulated(stream, rate=3, windows=20, schedulers=(one,))
-    with pytest.raises(InvalidRequest, match="too much work"):
-        simulated(stream, rate=3, windows=20, schedulers=EVERY)
+    with pytest.raises(InvalidRequest, match="more than 100000 steps"):
+        simulated(stream, rate=3, windows=20, **EVERY)
     monkeypatch.setattr(module, "MOST_BLOCKS", 7)
     with pytest.raises(InvalidRequest, match="8 blocks"):
         simulated(stream, rate=3, windows=20)
@@ -201,4 +212,108 @@ def test_policies_that_adaptive_refuses_are_refused(in_files: World) -> None:
     with pytest.raises(InvalidRequest, match="one train partition"):
         simulated(in_files)
     with pytest.raises(UnknownName):
-        in_files.service.simulate("nowhere", Asked(1.0))
+        in_files.service.simulate("nowhere", SimulationRequest(1.0))
+
+
+# budgeting
+
+
+def budgeting(world: World, rate: float = 0.5, **asked: Any) -> SimulationResult:
+    return simulated(world, rate, schedulers=(SimulatedScheduler.BUDGETING,), **asked)
+
+
+@pytest.fixture
+def own_bounds(in_files: World) -> World:
+    bounds: dict[str, Any] = {"least_significance": 2.0, "most_significance": 10.0}
+    in_files.stream(
+        scheduler=Scheduler.BUDGETING,
+        retention_windows=8,
+        rows_per_window=1_000,
+        **bounds,
+    )
+    return in_files
+
+
+def test_under_budgeting_the_windows_of_a_stream_ask_for_its_own_bounds(own_bounds: World) -> None:
+    """T reaches 1 / .2 = 5 where z = (1 + ln(5 / 2)) / (1 + ln 5) = .734: four looks of .2 a window, and no fifth."""
+    own_bounds.register(epsilon=0.2)
+    found = budgeting(own_bounds, rate=20, windows=20)
+    (result,) = found.schedulers
+    assert result.released == 4 * 20 < found.arrived
+    assert result.left == pytest.approx(0.2)
+    assert (found.request.least_significance, found.request.most_significance) == (2.0, 10.0)
+
+
+def test_other_bounds_may_be_asked_about(own_bounds: World) -> None:
+    """With U = 4.5 T stays below 5, and a fifth look is served while the window is new."""
+    own_bounds.register(epsilon=0.2)
+    (result,) = budgeting(own_bounds, rate=20, windows=20, most_significance=4.5).schedulers
+    assert result.released == 5 * 20
+    assert result.left == 0.0
+
+
+def test_a_window_serves_those_whose_recency_has_not_gone(own_bounds: World) -> None:
+    """A PTK that needs two windows is served by the newest two, if what is a window old still counts."""
+    own_bounds.register("long", epsilon=0.1, windows=(2, 2), config={"recency": 4})
+    own_bounds.register("short", epsilon=0.2, windows=(1, 1), config={"recency": 1})
+    found = budgeting(own_bounds, rate=0.5, windows=200)
+    (result,) = found.schedulers
+    assert result.released == found.arrived
+    stricter = budgeting(own_bounds, rate=0.5, windows=200, least_significance=8.0, most_significance=9.0)
+    (result,) = stricter.schedulers
+    assert 0 < stricter.arrived == found.arrived
+    assert result.released == 0
+    assert [(one.ptk_id, one.scheduler) for one in stricter.refused] == [
+        ("taxi.long", "budgeting"),
+        ("taxi.short", "budgeting"),
+    ]
+    assert "has a significance of at most 0.75" in stricter.refused[0].reason
+
+
+def test_budgeting_and_adaptive_streams_may_be_simulated_as_each_other(
+    own_bounds: World,
+) -> None:
+    own_bounds.stream("other", scheduler=Scheduler.ADAPTIVE, retention_windows=8, rows_per_window=1_000)
+    own_bounds.register(epsilon=0.2)
+    own_bounds.register("again", epsilon=0.2, stream="other")
+    asked = SimulationRequest(4.0, 30, 0, tuple(SimulatedScheduler), 2.0, 10.0)
+    mine, others = (own_bounds.service.simulate(name, asked) for name in (STREAM, "other"))
+    assert mine.schedulers == others.schedulers
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({}, "give least_significance and most_significance.*has another scheduler"),
+        ({"least_significance": 2.0}, "give least_significance and most_significance"),
+        ({"least_significance": 2.0, "most_significance": 2.0}, "must be above"),
+        ({"least_significance": float("nan"), "most_significance": 2.0}, "finite number"),
+        ({"least_significance": 1.0, "most_significance": float("inf")}, "finite number"),
+    ],
+)
+def test_budgeting_without_bounds_that_go_together_is_refused(
+    stream: World, bounds: dict[str, float], said: str
+) -> None:
+    stream.register(epsilon=0.1)
+    with pytest.raises(InvalidRequest, match=said):
+        budgeting(stream, **bounds)
+
+
+def test_bounds_without_budgeting_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match="are for the scheduler 'budgeting'"):
+        SimulationRequest(1.0, least_significance=2.0)
+
+
+def test_a_significance_that_is_measured_is_not_simulated(in_files: World) -> None:
+    in_files.stream(
+        scheduler=Scheduler.BUDGETING,
+        significance=Significance.LOSS,
+        least_significance=100.0,
+        most_significance=1_000.0,
+        comparison_epsilon=0.1,
+    )
+    in_files.register(epsilon=0.2)
+    with pytest.raises(InvalidRequest, match="measured on rows, and a simulation reads no row"):
+        budgeting(in_files)
+    declared = budgeting(in_files, least_significance=2.0, most_significance=10.0)
+    assert [one.released for one in declared.schedulers] == [declared.arrived]

@@ -13,7 +13,12 @@ from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.orders import by_arrival, by_efficiency
 from ptkstore.domain.scheduling.simulation.replay import Outcome, Setting, replay
-from ptkstore.domain.scheduling.simulation.rounds import Comer, Ground, play
+from ptkstore.domain.scheduling.simulation.simulator import (
+    SimulatedPtk,
+    SimulatedStream,
+    StrategyState,
+    simulate,
+)
 from ptkstore.domain.scheduling.simulation.streaming import stream_through
 from ptkstore.domain.scheduling.simulation.workload import Arrival, Need, Workload
 
@@ -69,12 +74,15 @@ def test_who_had_nothing_to_ask_asks_again_when_another_one_is_released():
 def test_a_ptk_that_may_have_no_more_leaves_its_shares_to_others():
     # half a window is too little for b. a takes .1, the most it may have, and then .9 is left
     least = SETTING.charge_of("", SETTING.losses[0])
-    comers = [
-        Comer(Waiting(name, at, (1, 1), (Loss(loss), Loss(loss))), 0.5, lambda look: look.ptk_id == "b")
+    ptks = [
+        SimulatedPtk(
+            Waiting(name, at, (1, 1), (Loss(loss), Loss(loss))), 0.5, lambda look: look.ptk_id == "b"
+        )
         for at, (name, loss) in enumerate({"a": 10**8, "b": 6 * 10**8}.items())
     ]
     for mode in Mode:
-        outcome = play(comers, Adaptive(ROWS, mode), Ground(8, 8, (SETTING.whole,), least, SETTING.charge_of))
+        stream = SimulatedStream(8, 8, (SETTING.whole,), least, SETTING.charge_of)
+        outcome = simulate(ptks, StrategyState(Adaptive(ROWS, mode), stream), stream)
         assert times(outcome) == {"a": (None, 1), "b": (1.0, 1)}
 
 

@@ -1,4 +1,4 @@
-"""What the guide of schedulers shows runs as it is written."""
+"""What the guide of simulations shows runs as it is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def test_the_example_of_the_guide_runs(repository: Path) -> None:
-    page = (repository / "docs/guide/scheduling.md").read_text()
+    page = (repository / "docs/guide/simulating.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     command = [sys.executable, "-c", example]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True, timeout=300)

@@ -1,0 +1,110 @@
+"""Simulation only: the scheduler `budgeting` with a declared significance, for PTKs that wait on a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ptkstore.domain.accounting.accountants import Caps, Charge
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
+from ptkstore.domain.budgeting.significance import Recency
+from ptkstore.domain.scheduling.adaptive import in_turn
+from ptkstore.domain.scheduling.model import Proposal, Waiting
+from ptkstore.domain.scheduling.simulation.simulator import SimulatedStream
+from ptkstore.domain.scheduling.simulation.work import Work
+
+DECISION = 25
+"""Steps of one decision about a window."""
+
+
+class BudgetingState:
+    """What windows have left, and which ones each waiting PTK has read.
+
+    Parameters
+    ----------
+    budgeting : PublicBudgeting
+        The rules that the service runs.
+    caps : Caps
+        What a block may lose.
+    recencies : mapping of str to Recency
+        What each PTK declares, by its id.
+    """
+
+    def __init__(
+        self,
+        budgeting: PublicBudgeting,
+        stream: SimulatedStream,
+        caps: Caps,
+        recencies: Mapping[str, Recency],
+        work: Work | None = None,
+    ) -> None:
+        self._budgeting, self._stream, self._caps, self._recencies = budgeting, stream, caps, recencies
+        self._work = Work() if work is None else work
+        self._left = WindowsLeft(caps, {})
+        self._read: dict[str, set[int]] = {}
+        self._newest = -1
+
+    @property
+    def leaving_frees(self) -> bool:
+        """Nobody has an allowance."""
+        return False
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def open_window(self, window: int) -> None:
+        """Take in the blocks of a window that has closed."""
+        self._newest = window
+        self._left.add({(window, block.group): self._caps for block in self._stream.blocks})
+
+    def drop_windows(self, windows: Iterable[int]) -> Mapping[int, int]:
+        """Forget the blocks of some windows, as far as they are there."""
+        groups = [block.group for block in self._stream.blocks]
+        return self._drop((window, group) for window in windows for group in groups)
+
+    def drop_used_up(self) -> Mapping[int, int]:
+        """Forget the blocks that cannot pay for the least charge."""
+        return self._drop(self._left.below(self._stream.least))
+
+    def join(self, one: Waiting) -> None:
+        """Let a PTK wait that has read nothing."""
+        self._read[one.ptk_id] = set()
+
+    def leave(self, ptk_id: str) -> None:
+        """Let a PTK wait no longer."""
+        del self._read[ptk_id]
+
+    def charge_next_looks(self, waiting: Sequence[Waiting]) -> Sequence[Proposal]:
+        """Ask the windows for each PTK in turn, and charge those that serve it; each serves it once."""
+        proposals = []
+        for one in in_turn(waiting):
+            read = self._read[one.ptk_id]
+            found = self._budgeting.next_look(
+                one, self._left, self._significance(one.ptk_id), self._charge_of, read
+            )
+            if isinstance(found, Proposal):
+                self._left.take(found.windows, one.groups, found.charge)
+                read.update(found.windows)
+                proposals.append(found)
+        return proposals
+
+    def may_have_more(self, one: Waiting) -> bool:
+        """Return True: a newer window may always serve it."""
+        return True
+
+    def _significance(self, ptk_id: str) -> Callable[[int], float]:
+        recency, newest = self._recencies[ptk_id], self._newest
+        return lambda window: recency.of(newest - window)
+
+    def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
+        """What a loss is charged; the rules ask once for each window that they decide about."""
+        self._work.count(DECISION)
+        return self._stream.charge_of(ptk_id, loss)
+
+    def _drop(self, places: Iterable[tuple[int, int]]) -> Mapping[int, int]:
+        coordinate = self._stream.blocks[0].coordinate
+        dropped = {}
+        for window, group in list(places):
+            if (caps := self._left.drop((window, group))) is not None:
+                dropped[self._stream.numbers(window)[group]] = max(0, caps.amounts[coordinate])
+        return dropped
