@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -24,11 +24,17 @@ from ptkstore.domain.jobs import LONGEST_LEASE, WHILE_KEPT, JobKind, latest_due
 
 # literals, for the indexes of unfinished jobs
 _STATES: tuple[ColumnElement[str], ...] = (literal_column("'ready'"), literal_column("'opened'"))
-_LATEST = "latest_"
+_LATEST: dict[timedelta, list[JobKind]] = {}  # kinds that can be due equally far ahead
+for _kind in JobKind:
+    _LATEST.setdefault(latest_due(_kind), []).append(_kind)
 
 
 def _time(name: str) -> BindParameter[datetime]:
     return bindparam(name, type_=t.Instant())
+
+
+def _latest(ahead: timedelta) -> str:
+    return f"latest_{ahead // timedelta(minutes=1)}"
 
 
 def is_unfinished(jobs: Any) -> ColumnElement[bool]:
@@ -44,7 +50,7 @@ def oldest_window(jobs: Any) -> ColumnElement[int]:
 
 def at(now: datetime) -> dict[str, datetime]:
     """Return the times in these conditions. They are parameters, so that a query is built once."""
-    latest = {_LATEST + kind: now + latest_due(kind) for kind in JobKind}
+    latest = {_latest(ahead): now + ahead for ahead in _LATEST}
     return {"now": now, "longest_lease": now + LONGEST_LEASE, **latest}
 
 
@@ -58,7 +64,7 @@ def leased(jobs: Any) -> ColumnElement[bool]:
 
 def has_come(jobs: Any) -> ColumnElement[bool]:
     """Match jobs that are due, or due at a time that only a clock that had jumped ahead can have set."""
-    latest = case({kind: _time(_LATEST + kind) for kind in JobKind}, value=jobs.c.kind)
+    latest = case(*((jobs.c.kind.in_(kinds), _time(_latest(ahead))) for ahead, kinds in _LATEST.items()))
     return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
 
 
@@ -100,13 +106,16 @@ _UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c
 _WORKS = and_(leased(_OTHER), _OTHER.c.kind.in_(WHILE_KEPT), _OTHER.c.window_index.is_not(None))
 # found once, as they are few, instead of looked for once for each window
 _WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(_WORKS)
-_WORKED_ON_WITH_OTHERS = exists().where(
-    _WORKS,
-    _OTHER.c.oldest_window.is_not(None),
-    # not by the index of streams, in which SQLite would read all later windows' jobs for each window
-    func.coalesce(_OTHER.c.stream, "") == t.jobs.c.stream,
-    _OTHER.c.oldest_window <= t.jobs.c.window_index,
-    _OTHER.c.window_index > t.jobs.c.window_index,
+_SEVERAL = and_(_WORKS, _OTHER.c.oldest_window.is_not(None))
+_WORKED_ON_WITH_OTHERS = and_(
+    exists().where(_SEVERAL),  # asked once for all jobs, and mostly false
+    exists().where(
+        _SEVERAL,
+        # not by the index of streams, in which SQLite would read all later windows' jobs for each window
+        func.coalesce(_OTHER.c.stream, "") == t.jobs.c.stream,
+        _OTHER.c.oldest_window <= t.jobs.c.window_index,
+        _OTHER.c.window_index > t.jobs.c.window_index,
+    ),
 )
 """Somebody works on several windows, of which the job's is not the newest."""
 

@@ -87,6 +87,9 @@ def _due(*, deliveries: bool, team_code: bool, small: bool = False) -> Select[An
         select(ready.c.id)
         .outerjoin(held_by, held_by.c.share == ready.c.share)
         .outerjoin(t.turns, t.turns.c.share == ready.c.share)
+        .where(
+            ready.c.place <= bindparam("most")
+        )  # behind others of its share it is not among the first either
         .order_by(
             ready.c.place + func.coalesce(held_by.c.n, 0),
             ready.c.last,
