@@ -53,20 +53,23 @@ class GroupedMass(RiskMass):
 class Evaluation:
     """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
 
-    `window_index` is the newest window whose test set was opened, `windows` are all of them where these are several.
-    `assured` is that of the version: where it is a team's word, so are the losses that were summed. Who reads the
-    version fills it in.
+    `windows` are those whose test sets were opened, rising. `assured` is that of the version: where it is a team's
+    word, so are the losses that were summed. Who reads the version fills it in.
     """
 
     ptk_id: str
     number: int
     job_id: str
-    window_index: int
+    windows: tuple[int, ...]
     epsilon: float
     mass: RiskMass
     at: datetime
-    windows: tuple[int, ...] = ()
     assured: Assured = UNKNOWN
+
+    @property
+    def window_index(self) -> int:
+        """The newest of its windows."""
+        return self.windows[-1]
 
 
 def estimate_epsilon(config: Mapping[str, Any]) -> float | None:

@@ -166,7 +166,7 @@ class Job:
     trace: str | None = None
 
     @property
-    def windows(self) -> tuple[WindowId, ...]:
+    def expiring_windows(self) -> tuple[WindowId, ...]:
         """The windows that an expiry is about: one, or those before `until` where nobody wanted any of them."""
         end = max(self.until, self.window.index + 1)
         return tuple(WindowId(self.stream, index) for index in range(self.window.index, end))

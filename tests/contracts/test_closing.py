@@ -132,8 +132,8 @@ class ClosingContract:
             blocks = {block.number: block.state for block in uow.ledger.blocks(STREAM)}
             progress = uow.streams.progress(STREAM)
         assert {(j.kind, j.state) for j in jobs} == {(JobKind.EXPIRE, JobState.READY)}
-        assert sorted(w.index for j in jobs for w in j.windows) == list(range(23))
-        assert max(len(j.windows) for j in jobs) == 4
+        assert sorted(w.index for j in jobs for w in j.expiring_windows) == list(range(23))
+        assert max(len(j.expiring_windows) for j in jobs) == 4
         assert sorted(blocks) == [window * 128 + part for window in range(24) for part in range(3)]
         retired = {number // 128 for number, state in blocks.items() if state is BlockState.RETIRED}
         assert retired == {2, 3, 4, 5}
@@ -207,7 +207,7 @@ class ClosingContract:
             jobs = uow.jobs.find(stream=STREAM)
         prepared = {j.window.index for j in jobs if j.kind is JobKind.PREPARE}
         assert prepared == {n for n in range(12) if n % every == 0}
-        expiring = sorted([w.index for w in j.windows] for j in jobs if j.kind is JobKind.EXPIRE)
+        expiring = sorted([w.index for w in j.expiring_windows] for j in jobs if j.kind is JobKind.EXPIRE)
         alone = [[n] for n in range(10)]
         assert expiring == (alone if every == 1 else [[0], [1, 2], [3], [4, 5], [6], [7, 8], [9]])
         assert {j.id for j in jobs if j.kind is JobKind.EXPIRE} == {
@@ -235,7 +235,7 @@ class ClosingContract:
         with catalog.begin() as uow:
             jobs = uow.jobs.find()
         assert len(jobs) == 5
-        assert sorted(w.index for j in jobs for w in j.windows) == list(range(999))
+        assert sorted(w.index for j in jobs for w in j.expiring_windows) == list(range(999))
 
     def test_one_step_leaves_the_rest_to_the_next_call(self, catalog: SqlCatalog) -> None:
         with_stream(catalog)

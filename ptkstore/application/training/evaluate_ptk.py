@@ -57,9 +57,8 @@ class _Evaluating(OnTestSet):
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
     ) -> Outcome:
-        job, epsilon, newest = self.job, spent.spend.loss.epsilon, spent.windows[-1]
-        several = spent.windows if len(spent.windows) > 1 else ()
+        job, epsilon = self.job, spent.spend.loss.epsilon
         uow.evaluations.add(
-            Evaluation(str(job.ptk_id), job.version, job.id, newest, epsilon, result, at, several)
+            Evaluation(str(job.ptk_id), job.version, job.id, spent.windows, epsilon, result, at)
         )
         return Outcome.DONE

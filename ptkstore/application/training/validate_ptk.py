@@ -195,12 +195,10 @@ class _Validating(OnTestSet):
         manifest = partial(accepted_manifest, self._content, at, about.verdict)
         number = elect(uow, job, str(job.draft_id), manifest, at).number
         uow.validations.add(replace(about, number=number))
-        if (
-            about.verdict["metric"] == "loss"
-        ):  # estimates of others are in the verdict, in the unit of their metric
-            newest, windows = about.window_index, tuple(about.verdict.get("windows", ()))
+        if about.verdict["metric"] == "loss":  # the verdict has those of others, in the unit of their metric
+            windows = tuple(about.verdict.get("windows", (about.window_index,)))
             uow.evaluations.add(
-                Evaluation(spec.ptk_id, number, job.id, newest, about.epsilon, about.mass, at, windows)
+                Evaluation(spec.ptk_id, number, job.id, windows, about.epsilon, about.mass, at)
             )
         if spec.waiting is not None:
             uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))

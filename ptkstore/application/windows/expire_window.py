@@ -29,7 +29,7 @@ def expire_window(
     Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
     spent. An elected state is DP output, has a key of its own and outlives the window.
     """
-    window, windows = job.window, job.windows
+    window, windows = job.window, job.expiring_windows
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
         held, state = uow.jobs.held(job), uow.windows.get(window).state

@@ -22,7 +22,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "version": evaluation.number,
         "window": evaluation.window_index,
-        "windows": list(evaluation.windows or (evaluation.window_index,)),
+        "windows": list(evaluation.windows),
         "loss": estimate.loss,
         "standard_error": estimate.standard_error,
         "units": estimate.n_units,
@@ -38,7 +38,7 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
         "ptk_id": evaluation.ptk_id,
         "version": evaluation.number,
         "window": evaluation.window_index,
-        "windows": list(evaluation.windows or (evaluation.window_index,)),
+        "windows": list(evaluation.windows),
         "epsilon": evaluation.epsilon,
         "lost": evaluation.mass.lost,
         "kept": evaluation.mass.kept,
@@ -49,15 +49,13 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
     """Read the estimate that `evaluation_document` wrote; an earlier service knows less of it."""
-    several = document.get("windows", ())
     return Evaluation(
         ptk_id=document["ptk_id"],
         number=document["version"],
         job_id="",
-        window_index=document["window"],
+        windows=tuple(document.get("windows") or [document["window"]]),
         epsilon=document["epsilon"],
         mass=RiskMass(document["lost"], document["kept"]),
         at=datetime.fromisoformat(document["at"]),
-        windows=tuple(several) if len(several) > 1 else (),
         assured=assured_of(document),
     )

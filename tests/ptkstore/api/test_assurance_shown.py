@@ -49,7 +49,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         with world.service.begin() as uow:
             for ptk_id in (OWN, LIBRARY):
                 mass, run = RiskMass(1, 9), job_id(JobKind.EVALUATE, ptk_id, 1)
-                uow.evaluations.add(Evaluation(ptk_id, 1, run, 0, 0.1, mass, world.clock.now()))
+                uow.evaluations.add(Evaluation(ptk_id, 1, run, (0,), 0.1, mass, world.clock.now()))
             uow.commit()
         yield api
 

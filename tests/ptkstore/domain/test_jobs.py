@@ -68,9 +68,9 @@ def test_a_window_is_dropped_or_expires_by_jobs_of_different_names() -> None:
 
 def test_an_expiry_of_neighbours_names_each_of_them() -> None:
     one = job_of_window(JobKind.EXPIRE, WINDOW, NOW)
-    assert one.windows == (WINDOW,)
+    assert one.expiring_windows == (WINDOW,)
     several = Job(one.id, one.kind, one.stream, one.state, NOW, window_index=7, until=10)
-    assert several.windows == (WINDOW, WindowId(STREAM, 8), WindowId(STREAM, 9))
+    assert several.expiring_windows == (WINDOW, WindowId(STREAM, 8), WindowId(STREAM, 9))
 
 
 def test_a_rollback_has_ended_when_it_is_written() -> None:

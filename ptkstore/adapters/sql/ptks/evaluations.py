@@ -21,7 +21,7 @@ class SqlEvaluations(CatalogPart):
     def add(self, evaluation: Evaluation) -> None:
         """Keep an estimate; `LateWriter` if the version has one."""
         mass = fields_of(evaluation.mass)
-        windows = json.dumps(evaluation.windows) if evaluation.windows else None
+        windows = json.dumps(evaluation.windows) if len(evaluation.windows) > 1 else None
         row = row_of(t.evaluations, evaluation, epsilon=repr(evaluation.epsilon), windows=windows, **mass)
         try:
             self._connection.execute(insert(t.evaluations).values(row))
@@ -39,5 +39,6 @@ class SqlEvaluations(CatalogPart):
 def _evaluation(row: Row[Any]) -> Evaluation:
     plain = dict(row._mapping)
     mass = RiskMass(plain.pop("lost"), plain.pop("kept"))
-    windows = tuple(json.loads(row.windows or "[]"))
+    newest = plain.pop("window_index")
+    windows = (newest,) if row.windows is None else tuple(json.loads(row.windows))
     return Evaluation(**{**plain, "epsilon": float(row.epsilon), "windows": windows}, mass=mass)

@@ -252,7 +252,7 @@ def test_windows_that_no_ptk_wants_expire_together_whatever_rows_they_hold(world
         world.service.close_windows(name)
     with world.service.begin() as uow:
         jobs = uow.jobs.find(stream=name)
-    assert [(job.id, len(job.windows)) for job in jobs] == [(f"expire/{name}/0", 17)]
+    assert [(job.id, len(job.expiring_windows)) for job in jobs] == [(f"expire/{name}/0", 17)]
     world.steps.seen.clear()
     world.work("expire")
     assert world.steps.seen == ["claimed", "expiring", "key-destroyed", "files-deleted", "expired"]
