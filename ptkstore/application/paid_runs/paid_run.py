@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 from ptkstore.application.ledger.charging import Price, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
+from ptkstore.application.ledger.retired_windows import drop_windows_of
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
-from ptkstore.application.paid_runs.retired_windows import drop_windows_of
 from ptkstore.domain.jobs import WAITED_FOR, Job, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
@@ -256,7 +256,7 @@ class _Walk(Generic[R]):
             rows = tuple(opened.values())
             result = self._persist(spent, lambda: self._begin(spent, rows), (NoProcess,))
         except WindowGone:
-            self._end(Ended(Outcome.EXPIRED))
+            self._end(paid, Ended(Outcome.EXPIRED))
             return False
         leaves_at = commit_retry.ticks.wait()
         steps.reached(self._run.ran_step, job.id)
@@ -329,8 +329,7 @@ class _Walk(Generic[R]):
         """Repeatable: `LeaseLost` means that this result is not kept and never will be."""
         run = self._run
         with self._spending.begin() as uow:
-            if run.locks_stream:
-                uow.streams.lock(self._job.stream)
+            self._lock_stream(uow, spent)
             spec = uow.ptks.lock(str(self._job.ptk_id))  # waits for a transaction that nobody answered
             try:
                 held = still_held(uow, self._job)
@@ -350,12 +349,16 @@ class _Walk(Generic[R]):
             uow.commit()
         return ended.outcome in _KEPT
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, spent: Spent, ended: Ended) -> None:
         with self._spending.begin() as uow:
-            if self._run.locks_stream:
-                uow.streams.lock(self._job.stream)
+            self._lock_stream(uow, spent)
             self._finish(uow, uow.jobs.held(self._job), ended)
             uow.commit()
+
+    def _lock_stream(self, uow: UnitOfWork, spent: Spent) -> None:
+        """Lock the stream before anything else, if the end of the run writes or reads what runs share."""
+        if self._run.locks_stream or spent.stream.policy.drop_retired:
+            uow.streams.lock(self._job.stream)
 
     def _finish(self, uow: UnitOfWork, held: Job, ended: Ended) -> None:
         uow.jobs.save(held.ended(ended.outcome))

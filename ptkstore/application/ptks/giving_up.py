@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.ledger.retired_windows import drop_windows_of
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp, has_timed_out
@@ -30,7 +31,7 @@ def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datet
     uow.ptks.wait(spec.ptk_id, replace(spec.waiting or AcceptDeadline(window), given_up=why))
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
         if job.kind is JobKind.TRAIN:
-            withdraw(uow, uow.jobs.lock(job.id))
+            withdraw(uow, uow.jobs.lock(job.id), at)
     uow.notify_owner(
         Notice(
             at,
@@ -71,8 +72,12 @@ def _is_under_way(uow: CatalogView, ptk_id: str) -> bool:
     return any(one.kind in kinds and one.state in _UNDER_WAY for one in uow.jobs.find(ptk_id=ptk_id))
 
 
-def withdraw(uow: UnitOfWork, job: Job) -> None:
-    """End a paid run that has opened no row, and release its reservation; leave any other job alone."""
+def withdraw(uow: UnitOfWork, job: Job, now: datetime) -> None:
+    """End a paid run that has opened no row, and release its reservation; leave any other job alone.
+
+    The caller holds the stream's lock.
+    """
     if job.kind in PAID_RUNS and job.state is JobState.READY:
         release_unopened(uow, job.reservation)
         uow.jobs.save(job.ended(Outcome.WITHDRAWN))
+        drop_windows_of(uow, job, now)

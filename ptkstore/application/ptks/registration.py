@@ -128,7 +128,7 @@ def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
     """Take a PTK out: what is queued for it is withdrawn, and its views go away; its versions stay."""
     uow.ptks.remove(spec.ptk_id)
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
-        withdraw(uow, uow.jobs.lock(job.id))
+        withdraw(uow, uow.jobs.lock(job.id), clock.now())
     uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
     uow.notify_owner(Notice(clock.now(), spec.team, Deregistered.code, ptk_id=spec.ptk_id))
     wait_no_longer(uow, spec, clock.now())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from ptkstore.application.ledger.retired_windows import drop_windows_of, lock_if_it_drops
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, left_of, states_behind, still_held
 from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
@@ -16,7 +17,7 @@ from ptkstore.domain.runs import hopeless
 from ptkstore.domain.streams.blocks import rows_by_window
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, RunFailed, Trainer
@@ -66,7 +67,7 @@ def collect_partial(
             discard((job,), keys, staging)  # part of it may be there
             raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
         if failed is None:
-            if _end(job, spending.begin):
+            if _end(job, spending):
                 steps.reached("partial-ended", job.id)
                 return
         else:
@@ -80,7 +81,7 @@ def collect_partial(
 
 def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Opened | None:
     with spending.begin() as uow:
-        stream = uow.streams.get(job.stream)
+        stream = lock_if_it_drops(uow, job.stream)
         spec = uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
         partials = locked_partials_of(uow, training)  # locked in the order in which everybody locks them
@@ -105,14 +106,16 @@ def _open(job: Job, spending: Spending, keys: KeyStore, staging: Staging) -> _Op
     return None
 
 
-def _end(job: Job, begin: Begin) -> bool:
+def _end(job: Job, spending: Spending) -> bool:
     """End a partial that was collected; False if its training is over and nobody will merge it."""
-    with begin() as uow:
+    with spending.begin() as uow:
+        lock_if_it_drops(uow, job.stream)
         uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
         held = still_held(uow, job)
         needed = training.state is not JobState.ENDED
         uow.jobs.save(held.ended(Outcome.DONE if needed else Outcome.WITHDRAWN))
+        drop_windows_of(uow, held, spending.now())
         uow.commit()
     return needed
 
@@ -121,6 +124,7 @@ def _end_training(
     job: Job, outcome: Outcome, spending: Spending, keys: KeyStore, staging: Staging, code: str | None = None
 ) -> None:
     with spending.begin() as uow:
+        lock_if_it_drops(uow, job.stream)
         uow.ptks.lock(str(job.ptk_id))
         training = uow.jobs.lock(str(job.reservation))
         partials = locked_partials_of(uow, training)
@@ -138,6 +142,7 @@ def _close(
         uow.jobs.save(training.ended(outcome))
         uow.notify_owner(Notice.of_run(training, code or outcome.value, now))
     uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+    drop_windows_of(uow, held, now)
 
 
 def _over(partials: tuple[Job, ...], job: Job) -> tuple[Job, ...]:

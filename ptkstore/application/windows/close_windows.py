@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.application.paid_runs.retired_windows import drop_windows
+from ptkstore.application.ledger.retired_windows import drop_windows
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, job_of_window
 from ptkstore.domain.streams.blocks import BlockState, created_with
 from ptkstore.domain.streams.streams import Closing, Policy, Stream

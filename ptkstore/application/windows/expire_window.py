@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import release_unopened
-from ptkstore.application.paid_runs.retired_windows import may_go
+from ptkstore.application.ledger.retired_windows import drop_windows, may_go
 from ptkstore.application.training.partials import discard, locked_partials_of
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
@@ -42,6 +42,9 @@ def expire_window(
             uow.windows.set_state(window, WindowState.EXPIRING)
         if state is not WindowState.EXPIRED:
             stale = _end_runs(uow, window, stream.team, clock)
+            drop_windows(  # runs over several windows have ended
+                uow, stream.name, uow.windows.prepared(stream.name), stream.policy, clock.now()
+            )
             uow.jobs.wake(scheduler_of(stream.name), clock.now())
         elected, refused = uow.versions.draft_ids(windows), uow.jobs.refused_drafts(job.stream)
         uow.commit()

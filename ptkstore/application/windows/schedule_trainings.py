@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.ledger.group_commit import GroupCommit, Wishes
+from ptkstore.application.ledger.retired_windows import drop_windows_of
 from ptkstore.application.profiling.profile_requests import request_profiles
 from ptkstore.application.ptks.giving_up import give_up_timed_out
 from ptkstore.application.scheduling.adaptive_trainings import adaptive_trainings
@@ -59,6 +60,8 @@ def _schedule(uow: UnitOfWork, job: Job, now: datetime) -> Wishes[None]:
             request_profiles(uow, stream, job.window, now)
         ended = job.kind is JobKind.ALLOCATE
         uow.jobs.save(held.ended(Outcome.DONE) if ended else replace(held, state=JobState.IDLE, attempt=0))
+        if ended:
+            drop_windows_of(uow, held, now)
 
     return [(one.request, one.event) for one in asked], go_on
 

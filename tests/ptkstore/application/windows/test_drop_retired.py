@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, create_engine, event, text
 
-from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.jobs import JobKind, JobState, Outcome, paid_run, scheduler_of
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.several_windows import queue_training
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
 
 PTK = "taxi.speed"
@@ -135,6 +141,132 @@ def test_a_worker_that_dies_at_any_step_of_a_drop_leaves_it_to_another(world: Wo
     world.work("expire")
     assert (world.state(0), is_gone(world)) == (WindowState.EXPIRED, True)
     assert world.job(DROP).outcome is Outcome.DONE
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Iterator[World]:
+    """A training that waits for its partials, and has used up all that there is of its window."""
+    made = World(tmp_path / "home", rows_per_partial=20)
+    closed(made).work("prepare", "allocate", "train")
+    assert len(partials(made)) > 1
+    yield made
+    made.service.close()
+
+
+def partials(world: World) -> list[str]:
+    with world.service.read() as uow:
+        return [one.id for one in uow.jobs.of_window(WindowId(STREAM, 0), JobKind.PARTIAL)]
+
+
+def test_a_training_that_ends_through_its_partial_lets_its_window_go(split: World) -> None:
+    split.trainer.failing = RunFailed("killed")
+    split.work("partial")
+    assert split.job(f"train/{PTK}/0").outcome is Outcome.FAILED
+    split.work("expire")
+    assert is_gone(split)
+
+
+def test_a_window_stays_until_the_last_partial_of_a_training_that_is_over_has_ended(split: World) -> None:
+    last = partials(split)[-1]
+    with split.service.begin() as uow:  # somebody works at it meanwhile
+        assert uow.jobs.claim(last, split.clock.now(), timedelta(minutes=5)) is not None
+        uow.commit()
+    split.trainer.failing = RunFailed("killed")
+    split.work("partial", "expire")
+    assert split.job(f"train/{PTK}/0").outcome is Outcome.FAILED
+    assert not is_gone(split)
+    split.clock.pass_(minutes=6)
+    split.work("partial", "expire")
+    assert is_gone(split)
+
+
+def trained_and_queued(world: World, oldest: int, newest: int) -> None:
+    """These windows are used up, and one more training of them is queued that has reserved nothing."""
+    world.work("prepare", "allocate", "train", "place")
+    with world.service.begin() as uow:
+        window = WindowId(STREAM, newest)
+        uow.jobs.add(paid_run(JobKind.TRAIN, PTK, window, world.clock.now(), oldest=oldest, look=9))
+        uow.commit()
+    world.work("expire")
+
+
+def test_a_run_that_is_withdrawn_lets_its_window_go(world: World) -> None:
+    closed(world)
+    trained_and_queued(world, 0, 0)
+    assert not is_gone(world)
+    world.service.deregister_ptk(PTK)
+    world.work("expire")
+    assert is_gone(world)
+
+
+def test_a_run_that_ends_with_one_of_its_windows_lets_the_others_go(world: World) -> None:
+    closed(world, windows=2)
+    trained_and_queued(world, 0, 1)
+    assert [is_gone(world, window) for window in (0, 1)] == [False, False]
+    world.service.close_windows(STREAM, ORIGIN + 9 * DAY, expire_unfinished=True)
+    assert world.state(1) is WindowState.PREPARED
+    world.work("expire")
+    assert [is_gone(world, window) for window in (0, 1)] == [True, True]
+
+
+def test_a_training_that_ends_before_its_window_is_allocated_lets_it_go_afterwards(world: World) -> None:
+    closed(world, scheduler=Scheduler.ADAPTIVE).work("prepare", "schedule")
+    with world.service.begin() as uow:
+        uow.jobs.wake(scheduler_of(STREAM), world.clock.now())
+        uow.commit()
+    world.work("schedule", "train", "expire")
+    assert world.job(f"train/{PTK}/0").outcome is Outcome.PUBLISHED
+    assert not is_gone(world)
+    world.work("allocate", "expire")
+    assert is_gone(world)
+
+
+def waits(outsider: Engine) -> bool:
+    """Whether a connection of this database waits for a lock of another."""
+    query = text(
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    with outsider.begin() as connection:
+        return bool(connection.execute(query).scalar_one())
+
+
+@pytest.mark.real
+def test_of_two_runs_that_end_at_once_the_last_one_lets_their_window_go(
+    tmp_path: Path, fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one commits its end once the other one has ended as well, or waits for it."""
+    world, outsider = (
+        World(tmp_path / "home", database_url=fresh_postgres_url),
+        create_engine(fresh_postgres_url),
+    )
+    closed(world, epsilon=0.2)
+    world.register("other", epsilon=0.1)
+    world.work("prepare", "allocate")
+    trained, ending = threading.Barrier(2), list[int]()
+
+    def reached(step: str, _: str) -> None:
+        if step == "trained":
+            trained.wait(PATIENCE_SECONDS)
+            paid.add(threading.get_ident())
+
+    def commits(_: object) -> None:
+        me = threading.get_ident()
+        if me in paid and me not in ending:
+            ending.append(me)
+            until(lambda: len(ending) == 2 or waits(outsider))
+
+    paid: set[int] = set()
+    monkeypatch.setattr(world.steps, "reached", reached)
+    event.listen(world.service.catalog._engine, "commit", commits)
+    with ThreadPoolExecutor(2) as both:
+        runs = [both.submit(world.service.work_on, f"train/{one}/0") for one in (PTK, "taxi.other")]
+        assert [run.result(PATIENCE_SECONDS) for run in runs] == [True, True]
+    assert len(ending) == 2
+    world.work("expire")
+    assert is_gone(world)
+    world.service.close()
+    outsider.dispose()
 
 
 def test_the_end_of_the_retention_finds_nothing_left_to_do(world: World) -> None:

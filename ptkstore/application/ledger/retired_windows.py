@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobState, drop_of
 from ptkstore.domain.streams.blocks import BlockState, blocks_of, place_of, share_of
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
@@ -29,8 +29,17 @@ def may_go(uow: CatalogView, window: WindowId, policy: Policy) -> bool:
     return all(one.state is not BlockState.ACTIVE for one in with_rows)
 
 
+def lock_if_it_drops(uow: UnitOfWork, name: str) -> Stream:
+    """Return a stream, locked if it drops windows: of runs that end at once, the last one sees that the others ended.
+
+    Whoever ends a run calls it before other locks are taken.
+    """
+    stream = uow.streams.get(name)
+    return uow.streams.lock(name) if stream.policy.drop_retired else stream
+
+
 def drop_windows_of(uow: UnitOfWork, run: Job, now: datetime) -> None:
-    """Queue the expiry of those windows of a run that may go now that it has ended."""
+    """Queue the expiry of those windows of a run that may go now that it has ended; see `lock_if_it_drops`."""
     policy = uow.streams.get(run.stream).policy
     drop_windows(uow, run.stream, range(run.oldest.index, run.window.index + 1), policy, now)
 
