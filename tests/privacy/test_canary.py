@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -37,8 +38,8 @@ from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-STREAM, ADAPTIVE, MEASURED = "birds", "adaptive", "measured"
-STREAMS = (STREAM, ADAPTIVE, MEASURED)
+STREAM, ADAPTIVE, MEASURED, JUDGED = "birds", "adaptive", "measured", "judged"
+STREAMS = (STREAM, ADAPTIVE, MEASURED, JUDGED)
 ROWS = 7_919
 REFUSED = 1_237
 MARKED = 20
@@ -46,6 +47,7 @@ SCHEMA = {"at": "timestamp", "zone": "int64", "note": "string", "weight": "float
 ZONES = list(range(8))
 GOOD, COUNTS, BAD, TESTED = "birds.weights", "birds.rings", "birds.notes", "birds.tested"
 WAITS = "birds.waits"
+REJECTED, MEANS, MISSES = "birds.rejected", "birds.means", "birds.misses"
 WINDOWS = 2
 PATIENCE_SECONDS = 150.0
 
@@ -66,6 +68,7 @@ class Run:
     allowed: tuple[Share, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     compared: tuple[Comparison, ...] = ()
+    verdicts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def look(self, redis_url: str) -> None:
         """Search every file, process and key there is at this moment."""
@@ -183,6 +186,38 @@ def create_measured(store: Store) -> None:
         store.register_ptk(model, name=name, stream=MEASURED, target=0.5)
 
 
+def create_judged(store: Store) -> None:
+    """A fourth stream of the same rows: one target is beyond the class, and errors of means are judged."""
+    store.create_stream(
+        JUDGED,
+        team=STREAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=10.0,
+        origin=ORIGIN,
+        closing="operator",
+        rows_per_window=10_000,
+    )
+    bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
+    error = {"metric": "error", "epsilon": 3.0}
+    both = {"metric": "loss", "epsilon": 1.0, "reject_epsilon": 3.0}
+    asked = {
+        REJECTED: (list(bounds), both, 1e-9),
+        MEANS: (["weight"], error, 90.0),
+        MISSES: (["ring"], error, 1e-6),
+    }
+    for ptk_id, (columns, accept, target) in asked.items():
+        model = HistoricalStatistics(
+            ["zone"],
+            columns,
+            domains={"zone": ZONES},
+            bounds={column: bounds[column] for column in columns},
+            epsilon=2.0,
+        )
+        name = ptk_id.partition(".")[2]
+        store.register_ptk(model, name=name, stream=JUDGED, target=target, config={"accept": accept})
+
+
 def hostile(store: Store) -> Iterator[str]:
     """What the service says to tables that it refuses as a whole, the whole chain of errors included."""
     good = rows(0, 5)
@@ -242,7 +277,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             create(store)
             create_adaptive(store)
             create_measured(store)
-            for ptk_id in (GOOD, COUNTS, BAD, TESTED):
+            create_judged(store)
+            for ptk_id in (GOOD, COUNTS, BAD, TESTED, REJECTED, MEANS, MISSES):
                 receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
             made.errors += hostile(store)
             for window in range(WINDOWS):
@@ -250,7 +286,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                     STREAM, pa.concat_tables([rows(window, ROWS), unwelcome()]), f"b{window}"
                 )
                 assert (reply.accepted, sum(reply.refused.values())) == (ROWS, REFUSED)
-                for stream in (ADAPTIVE, MEASURED):
+                for stream in (ADAPTIVE, MEASURED, JUDGED):
                     store.ingest(stream, rows(window, ROWS), f"b{window}")
                 for stream in STREAMS:
                     store.close_windows(stream, ORIGIN + (window + 1) * DAY)
@@ -262,6 +298,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                 made.allowed = uow.waits.allowed(ADAPTIVE)
                 made.thresholds = uow.thresholds.of(MEASURED)
                 made.compared = uow.thresholds.answers(MEASURED)
+                made.verdicts = {
+                    ptk_id: [dict(one.verdict) for one in uow.validations.of(ptk_id)]
+                    for ptk_id in (REJECTED, MEANS, MISSES)
+                }
                 for job in (job for stream in STREAMS for job in uow.jobs.find(stream=stream)):
                     made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
                         job.outcome
@@ -312,6 +352,19 @@ def test_the_search_saw_a_threshold_whose_secret_is_nowhere_in_the_clear(run: Ru
     assert in_the_clear.endswith(b"%d}" % UNITS)
     files = [path for path in run.home.rglob("*") if path.is_file()]
     assert [path for path in files if in_the_clear in path.read_bytes()] == []
+
+
+def test_the_search_saw_verdicts_that_reject_and_verdicts_on_errors(run: Run):
+    decisions = {ptk_id: [one["decision"] for one in found] for ptk_id, found in run.verdicts.items()}
+    assert decisions == {REJECTED: ["reject"], MEANS: ["accept"] * WINDOWS, MISSES: ["retry"] * WINDOWS}
+    assert "minimum" in run.verdicts[REJECTED][0]
+    assert {len(one["groups"]) for one in (*run.verdicts[MEANS], *run.verdicts[MISSES])} == {len(ZONES)}
+    assert run.outcomes[f"validate{REJECTED}"] == [Outcome.DONE]
+    assert run.outcomes[f"validate{MEANS}"] == [Outcome.PUBLISHED] * WINDOWS
+    assert run.outcomes[f"validate{MISSES}"] == [Outcome.DONE] * WINDOWS
+    assert list((run.home / "lake").rglob(f"{MEANS}/*/manifest.json")), (
+        "its verdicts were searched in the lake"
+    )
 
 
 def test_no_canary_was_seen_outside_or_inside_the_raw_zone(run: Run):
