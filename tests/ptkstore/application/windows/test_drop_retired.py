@@ -154,7 +154,7 @@ def split(tmp_path: Path) -> Iterator[World]:
 
 
 def partials(world: World) -> list[str]:
-    with world.service.read() as uow:
+    with world.service.begin() as uow:
         return [one.id for one in uow.jobs.of_window(WindowId(STREAM, 0), JobKind.PARTIAL)]
 
 
