@@ -40,7 +40,7 @@ from ptkstore.domain.allocation.model import (  # noqa: E402
 from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible  # noqa: E402
 
 SOLVER_SECONDS = 10.0
-BOUND_ROUNDS = 400
+BOUND_ROUNDS = 800
 NEVER = float("inf")
 
 
