@@ -82,6 +82,10 @@ def _run(order: Order) -> Answer:
             from ptkstore.adapters.sandbox.child.compare import compare
 
             return compare(request, raw, sealer)
+        case row_processes.ReleaseRequest():
+            from ptkstore.adapters.sandbox.child.compare import release
+
+            return release(request, raw)
         case row_processes.CollectRequest():
             from ptkstore.adapters.sandbox.child.train import collect
 

@@ -269,11 +269,39 @@ class Compared:
     sealed: bytes | None = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """All that a process gets to know that releases the losses of a released state with noise.
+
+    Attributes
+    ----------
+    state
+        Its files, as in `TrainRequest`.
+    epsilon : float
+        What the release cost.
+    """
+
+    estimator: Mapping[str, Any]
+    state: Mapping[str, bytes]
+    rows: tuple[OpenedRows, ...]
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyLosses:
+    """The sum of clipped losses, with noise: a number that may be told to anybody."""
+
+    noisy: float
+
+
 class Comparer(Protocol):
     """Reads profile sets in a process of its own with limits on time and memory."""
 
     def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
         """Compare, calling `keep_alive` about once a second; if it raises, the process is killed first."""
+
+    def release(self, request: ReleaseRequest, keep_alive: Callable[[], None]) -> NoisyLosses | RunFailed:
+        """Release, likewise."""
 
 
 Request = (
@@ -285,5 +313,6 @@ Request = (
     | DriftRequest
     | EvaluateRequest
     | CompareRequest
+    | ReleaseRequest
 )
 """What a process that opens rows may be asked for."""

@@ -1,16 +1,16 @@
-"""Noisy thresholds that are kept, and the answers that they gave."""
+"""Noisy thresholds that are kept, the answers that they gave, and noisy losses that were released."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from ptkstore.domain.budgeting.thresholds import Comparison, Threshold
+from ptkstore.domain.budgeting.thresholds import Comparison, ReleasedLoss, Threshold
 from ptkstore.domain.streams.windows import WindowId
 
 
 class ThresholdsView(Protocol):
-    """Thresholds and answers, for reading."""
+    """Thresholds, answers and released losses, for reading."""
 
     def of(self, stream: str) -> tuple[Threshold, ...]:
         """Return the thresholds of a stream that were paid for and not used up, by window and line."""
@@ -18,9 +18,12 @@ class ThresholdsView(Protocol):
     def answers(self, stream: str) -> tuple[Comparison, ...]:
         """Return the answers on windows of a stream that are kept, by job."""
 
+    def released(self, stream: str) -> tuple[ReleasedLoss, ...]:
+        """Return the noisy losses on windows of a stream that are kept, by job."""
+
 
 class Thresholds(ThresholdsView, Protocol):
-    """Thresholds and answers; the caller holds the stream's lock."""
+    """Thresholds, answers and released losses; the caller holds the stream's lock."""
 
     def keep(self, threshold: Threshold) -> None:
         """Put a threshold in the place of that of its window and line."""
@@ -31,5 +34,8 @@ class Thresholds(ThresholdsView, Protocol):
     def add(self, comparison: Comparison) -> None:
         """Keep an answer; `LateWriter` if its job gave one."""
 
+    def add_released(self, released: ReleasedLoss) -> None:
+        """Keep a number that was released; `LateWriter` if its job released one."""
+
     def expire(self, windows: Iterable[WindowId]) -> None:
-        """Forget the thresholds and answers of windows whose rows go."""
+        """Forget the thresholds, answers and released losses of windows whose rows go."""

@@ -66,6 +66,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "waits.allowed": (STREAM,),
     "thresholds.of": (STREAM,),
     "thresholds.answers": (STREAM,),
+    "thresholds.released": (STREAM,),
     "identities.teams": (),
     "identities.token": ("id",),
     "identities.tokens": (),

@@ -15,7 +15,7 @@ from typing import Any
 
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox.child.compare import compare
+from ptkstore.adapters.sandbox.child.compare import compare, release
 from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.prepare import prepare
 from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
@@ -32,8 +32,10 @@ from ptkstore.ports.row_processes import (
     CompareRequest,
     DriftRequest,
     EvaluateRequest,
+    NoisyLosses,
     PrepareRequest,
     ProfileRequest,
+    ReleaseRequest,
     RunFailed,
     TrainRequest,
 )
@@ -123,6 +125,10 @@ class SameProcess:
     def compare(self, request: CompareRequest, keep_alive: Callable[[], None]) -> Compared | RunFailed:
         keep_alive()
         return compare(request, self._raw, AesGcmSealer())
+
+    def release(self, request: ReleaseRequest, keep_alive: Callable[[], None]) -> NoisyLosses | RunFailed:
+        keep_alive()
+        return release(request, self._raw)
 
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | RunFailed:
         keep_alive()

@@ -28,6 +28,7 @@ KINDS_OF_MODULE = {
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
     "compare_significance": OF_COMPARISONS,
+    "loss_releases": OF_COMPARISONS,
     "prepare_window": ("prepare",),
     "schedule_trainings": ("allocate", *OF_SCHEDULERS),
     "train_ptk": ("train",),

@@ -13,7 +13,7 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
-from ptkstore.adapters.sandbox.child.compare import compare
+from ptkstore.adapters.sandbox.child.compare import compare, release
 from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.forget import forget
 from ptkstore.adapters.sandbox.child.prepare import prepare
@@ -41,8 +41,10 @@ from ptkstore.ports.row_processes import (
     DriftRequest,
     EvaluateRequest,
     ForgetRequest,
+    NoisyLosses,
     PrepareRequest,
     ProfileRequest,
+    ReleaseRequest,
     RunFailed,
     TrainRequest,
 )
@@ -179,6 +181,7 @@ class ComparesHere:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.requests: list[CompareRequest] = []
+        self.releases: list[ReleaseRequest] = []
         self.failing: RunFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
@@ -189,6 +192,14 @@ class ComparesHere:
         keep_alive()
         failing, self.failing = self.failing, None
         return failing or compare(request, self._service.raw, AesGcmSealer())
+
+    def release(self, request: ReleaseRequest, keep_alive: Callable[[], None]) -> NoisyLosses | RunFailed:
+        self.releases.append(request)
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        failing, self.failing = self.failing, None
+        return failing or release(request, self._service.raw)
 
 
 class PreparesHere:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Dialect,
+    Double,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -26,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 14  # the last revision in migrations/versions
+SCHEMA_VERSION = 15  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -328,6 +329,19 @@ comparisons = Table(  # what they answered, as it was released
     Column("since", Instant, nullable=False),  # when the PTK had begun to wait
     Column("above", Integer, nullable=False),
     Index("comparison_stream", "stream", "window_index"),
+)
+
+released_losses = Table(  # noisy losses of versions on windows of budgeting streams, as they were released
+    "released_loss",
+    metadata,
+    Column("job_id", String, primary_key=True),
+    Column("ptk_id", String, nullable=False),
+    Column("stream", String, nullable=False),
+    Column("window_index", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("since", Instant, nullable=False),  # when the PTK had begun to wait
+    Column("noisy", Double),  # in clipped losses; null if the run failed
+    Index("released_loss_stream", "stream", "window_index"),
 )
 
 subscriptions = Table(

@@ -192,6 +192,9 @@ class PaidRun(ABC, Generic[R]):
     def note_failure(self, uow: UnitOfWork, code: str, at: datetime) -> None:
         """Take note of a run that opened rows and tells nothing else."""
 
+    def note_end(self, uow: UnitOfWork, ended: Ended) -> None:
+        """Take note of a run that ends and opens no rows now; a claim before this one may have opened them."""
+
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         """Leave word for whoever waits for the result."""
         uow.notify_owner(Notice.of_run(self.job, code, now))
@@ -275,6 +278,7 @@ class _Walk(Generic[R]):
         if isinstance(priced, Ended):
             release_unopened(uow, held.reservation)
             self._finish(uow, held, priced)
+            self._run.note_end(uow, priced)
             return None
         return priced
 

@@ -1,4 +1,4 @@
-"""Comparisons of a version's losses with a noisy threshold: who can have one, and what it costs."""
+"""Comparisons and releases of a version's losses: who can have one, and what it costs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest
 
 
-def price_of_threshold(policy: Policy) -> Price:
-    """Price one noisy threshold, with all its answers up to the first "above"."""
+def price_of_comparison(policy: Policy) -> Price:
+    """Price one noisy threshold, with all its answers up to the first "above", or one sum that is released."""
     from ptklib.significance import LossSignificance
 
     loss = comparison_loss(policy)
-    event = LossSignificance(loss.spendable_epsilon).comparison.event.to_json()
-    return price_of(event, policy.accountant, loss)
+    measured = LossSignificance(loss.spendable_epsilon)
+    released = policy.significance is Significance.RELEASED_LOSS
+    event = measured.loss.event if released else measured.comparison.event
+    return price_of(event.to_json(), policy.accountant, loss)
 
 
 def check_significance_of(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
     """Raise `InvalidRequest` where the significance of windows for a PTK cannot be measured as its stream asks."""
-    if policy.significance is not Significance.LOSS:
+    if not policy.significance.is_measured:
         return
     if not share_of(policy, PROFILE):
         raise InvalidRequest(

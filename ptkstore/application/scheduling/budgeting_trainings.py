@@ -20,6 +20,7 @@ from ptkstore.application.scheduling.waiting_ptks import (
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
+from ptkstore.domain.budgeting.released import ReleasedBudgeting
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Significance
 from ptkstore.domain.scheduling.model import Proposal
@@ -100,6 +101,11 @@ def _next_look(
                 one.facts, left, lambda window: recency.of(newest - window), charged, windows
             )
         answers, askable = comparisons.answers(one), comparisons.askable(one)
+        if policy.significance is Significance.RELEASED_LOSS and comparisons.version_of(one):
+            released = comparisons.released(one)
+            return ReleasedBudgeting(rule, rows).next_look(
+                one.facts, left, released, askable, charged, windows
+            )
         return MeasuredBudgeting(rule, rows).next_look(one.facts, left, answers, askable, charged, windows)
 
     read = _read_by(one, policy)

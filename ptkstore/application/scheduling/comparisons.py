@@ -1,4 +1,4 @@
-"""Comparisons with noisy thresholds on a stream: what was answered, what can be asked, and what asking it takes."""
+"""Measured significance on a stream: what was answered or released, what can be asked, and what asking it takes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.application.planning.comparison_plans import price_of_threshold
+from ptkstore.application.planning.comparison_plans import price_of_comparison
 from ptkstore.application.scheduling.asked_trainings import AskedTraining
 from ptkstore.application.scheduling.lines_asked import profile_part_left
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import fit_together
 from ptkstore.domain.budgeting.measured import Askable
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id, paid_run
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ptks.ptks import same_model
+from ptkstore.domain.ptks.ptks import PtkSpec, same_model
 from ptkstore.domain.scheduling.choices import Significance
 from ptkstore.domain.streams.blocks import PROFILE, BlockSet, groups_of, part_blocks
 from ptkstore.domain.streams.streams import Stream
@@ -24,14 +24,19 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
 class Comparisons:
-    """The noisy thresholds of a stream, of which a line of a window has one at most, asked by one at a time."""
+    """The noisy thresholds of a stream, or the noisy losses that it releases.
+
+    A line of a window has one threshold at most, asked by one PTK at a time. A release is its PTK's alone.
+    """
 
     def __init__(self, uow: CatalogView, stream: Stream) -> None:
         self._uow, self._stream = uow, stream
-        measured = stream.policy.significance is Significance.LOSS
+        measured = stream.policy.significance.is_measured
+        self._releases = stream.policy.significance is Significance.RELEASED_LOSS
         kept = uow.thresholds.of(stream.name) if measured else ()
         self._kept = {(one.window.index, one.line): one for one in kept}
         self._answers = uow.thresholds.answers(stream.name) if measured else ()
+        self._released = uow.thresholds.released(stream.name) if self._releases else ()
         self._runs: dict[int, list[Job]] = {}
         for run in uow.jobs.comparisons(stream.name) if measured else ():
             self._runs.setdefault(run.window.index, []).append(run)
@@ -45,33 +50,46 @@ class Comparisons:
             if (answer.ptk_id, answer.since) == (one.spec.ptk_id, one.wait.since)
         }
 
-    def askable(self, one: WaitingPtk) -> Callable[[int], Askable]:
-        """Return whether the threshold of a window can be asked for a PTK.
+    def released(self, one: WaitingPtk) -> Mapping[int, float | None]:
+        """Return the noisy losses of a PTK's version by window, also those that an earlier wait has paid for.
 
-        A comparison that failed without an answer is not repeated for the same wait: what fails once may fail each
-        time. One that was withdrawn has read nothing, and is.
+        None stands for a release that failed since the PTK began to wait.
         """
-        line, version = str(line_of(one.spec, self._stream.policy)), self._version(one)
+        ptk_id, since, version = one.spec.ptk_id, one.wait.since, self.version_of(one)
+        mine = [release for release in self._released if release.ptk_id == ptk_id]
+        failed = {release.window.index: None for release in mine if release.since == since}
+        numbers = {
+            release.window.index: release.noisy
+            for release in mine
+            if release.version == version and release.noisy is not None
+        }
+        return {**failed, **numbers}
+
+    def askable(self, one: WaitingPtk) -> Callable[[int], Askable]:
+        """Return whether the losses on a window can be compared, or released, for a PTK.
+
+        A run that failed has left an answer for its wait, so that it is not repeated. One that was withdrawn has read
+        nothing, and is.
+        """
+        line, version = str(line_of(one.spec, self._stream.policy)), self.version_of(one)
+        holder = self._holder(one.spec.ptk_id)
 
         def state(window: int) -> Askable:
             runs = self._runs.get(window, ())
-            if (window, line) in self._asked_now or any(self._is_busy(run, line) for run in runs):
+            if (window, holder) in self._asked_now or any(self._is_busy(run, holder) for run in runs):
                 return Askable.LATER
             if not version:
-                return Askable.WITHOUT_VERSION
-            mine = [run for run in runs if run.ptk_id == one.spec.ptk_id and run.due_at >= one.wait.since]
-            if any(run.outcome is not Outcome.WITHDRAWN for run in mine):
                 return Askable.WITHOUT_VERSION
             return Askable.YES if self._profile_part_pays(window, line) else Askable.UNAFFORDABLE
 
         return state
 
     def asked(self, one: WaitingPtk, windows: Sequence[int], now: datetime) -> list[AskedTraining]:
-        """Return the comparisons that have to be paid for, and queue those whose threshold was kept."""
+        """Return the runs that have to be paid for, and queue those whose threshold was kept."""
         asked = []
         for window in windows:
             line = self._stream.policy.line_of(one.spec.ptk_id)
-            self._asked_now.add((window, line))
+            self._asked_now.add((window, self._holder(one.spec.ptk_id)))
             job = self._job(one, window, now)
             kept = self._kept.get((window, line))
             if kept is None:
@@ -81,38 +99,46 @@ class Comparisons:
                 writing.jobs.add(replace(job, reservation=kept.reservation, state=JobState.OPENED))
         return asked
 
+    def version_of(self, one: WaitingPtk) -> int:
+        """Return the version of a PTK that is compared; 0 if there is none."""
+        return compared_version(self._uow, one.spec)
+
     def _job(self, one: WaitingPtk, window: int, now: datetime) -> Job:
         before = [run.look for run in self._runs.get(window, ()) if run.ptk_id == one.spec.ptk_id]
         place = WindowId(self._stream.name, window)
         look = 1 + max(before, default=0)
-        return paid_run(JobKind.COMPARE, one.spec.ptk_id, place, now, version=self._version(one), look=look)
+        return paid_run(JobKind.COMPARE, one.spec.ptk_id, place, now, version=self.version_of(one), look=look)
 
     def _paid_for(self, job: Job) -> AskedTraining:
         policy = self._stream.policy
-        price = price_of_threshold(policy)
+        price = price_of_comparison(policy)
         blocks = BlockSet.of(part_blocks(PROFILE, job.window, policy, range(groups_of(policy))))
         request = BudgetRequest.of_run(job, policy, blocks, price.loss, price.charge)
         return AskedTraining(request, price.event, job)
 
-    def _is_busy(self, run: Job, line: str) -> bool:
-        of_line = self._stream.policy.line_of(str(run.ptk_id)) == line
-        return of_line and run.state is not JobState.ENDED
+    def _holder(self, ptk_id: str) -> str:
+        """Who has one run at a time on a window: the line whose threshold it asks, or a PTK that pays by itself."""
+        return ptk_id if self._releases else self._stream.policy.line_of(ptk_id)
+
+    def _is_busy(self, run: Job, holder: str) -> bool:
+        return self._holder(str(run.ptk_id)) == holder and run.state is not JobState.ENDED
 
     def _profile_part_pays(self, window: int, line: str) -> bool:
-        """Whether it has the loss of a threshold left, or one that was kept; a retired block answers nothing."""
+        """Whether it has epsilon_0 left, or a threshold that was kept; a retired block answers nothing."""
         left = profile_part_left(self._uow, self._stream, WindowId(self._stream.name, window), line)
         if left is None or (window, line) in self._kept:
             return left is not None
-        charge = price_of_threshold(self._stream.policy).charge
+        charge = price_of_comparison(self._stream.policy).charge
         return all(fit_together(caps, [charge]) for caps in left.values())
 
-    def _version(self, one: WaitingPtk) -> int:
-        """The newest version in the lake of the model that the PTK has by now; 0 if there is none."""
-        try:
-            number = self._uow.jobs.get(job_id(JobKind.PLACE, one.spec.ptk_id)).position
-        except UnknownName:
-            return 0
-        if not number:
-            return 0
-        content = self._uow.versions.get(one.spec.ptk_id, number).content
-        return number if same_model(content["config"], one.spec.estimator) else 0
+
+def compared_version(uow: CatalogView, spec: PtkSpec) -> int:
+    """Return the newest version in the lake of the model that a PTK has by now; 0 if there is none."""
+    try:
+        number = uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position
+    except UnknownName:
+        return 0
+    if not number:
+        return 0
+    content = uow.versions.get(spec.ptk_id, number).content
+    return number if same_model(content["config"], spec.estimator) else 0

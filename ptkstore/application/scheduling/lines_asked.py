@@ -11,6 +11,7 @@ from ptkstore.domain.budgeting.declared import rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting
 from ptkstore.domain.budgeting.online import ToCompare
 from ptkstore.domain.budgeting.public import WindowsLeft
+from ptkstore.domain.budgeting.released import ReleasedBudgeting
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import PROFILE, groups_of, part_blocks, train_blocks
 from ptkstore.domain.streams.streams import Stream
@@ -32,6 +33,18 @@ def line_asked(uow: CatalogView, stream: Stream, spec: PtkSpec, window: WindowId
     charged = charges_of({spec.ptk_id: one.spec}, stream.policy)
     step = budgeting.step(one.facts, window.index, left, charged)
     return step.line if isinstance(step, ToCompare) else None
+
+
+def is_release_asked(uow: CatalogView, stream: Stream, spec: PtkSpec, window: WindowId) -> bool:
+    """Tell whether a PTK waits that the train part of a window could serve by now, once its losses are released."""
+    one = next((one for one in waiting_ptks(uow, stream) if one.spec.ptk_id == spec.ptk_id), None)
+    line = line_of(spec, stream.policy)
+    if one is None or one.facts.under_way or line is None:
+        return False
+    left = left_of(uow, stream, [window.index], line)
+    budgeting = ReleasedBudgeting(rule_of(stream.policy), partition_rows(stream.policy))
+    charged = charges_of({spec.ptk_id: one.spec}, stream.policy)
+    return budgeting.declines(one.facts, window.index, left, charged) is None
 
 
 def left_of(uow: CatalogView, stream: Stream, prepared: Sequence[int], line: str) -> WindowsLeft:

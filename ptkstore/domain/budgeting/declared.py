@@ -29,7 +29,7 @@ def rule_of(policy: Policy) -> ThresholdRule:
 
 
 def comparison_loss(policy: Policy) -> Loss:
-    """Return epsilon_0: what one noisy threshold costs, nothing where significance is public."""
+    """Return epsilon_0: what a noisy threshold or a noisy sum costs, nothing where significance is public."""
     epsilon = policy.comparison_epsilon
     return NO_LOSS if epsilon is None else Loss.charge(epsilon)
 

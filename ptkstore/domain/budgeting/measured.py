@@ -7,7 +7,7 @@ consumed share of the train part.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ptkstore.domain.budgeting.blocks import Query
@@ -19,12 +19,12 @@ from ptkstore.domain.scheduling.queues import Awaited
 
 
 class Askable(StrEnum):
-    """Whether a window's noisy threshold can be asked now; public facts alone."""
+    """Whether the losses on a window can be compared, or released, now; public facts alone."""
 
     YES = "yes"
     LATER = "a comparison is under way"
     WITHOUT_VERSION = "there is no version that can be compared"
-    UNAFFORDABLE = "the profile part cannot pay for a threshold"
+    UNAFFORDABLE = "the profile part cannot pay for the noise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,37 @@ class ToAsk:
     windows: tuple[int, ...]
 
 
+@dataclass(slots=True)
+class Sorted:
+    """Windows by what they answer a PTK; `unknown` are those that are to be compared first."""
+
+    serving: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    declined: set[Declined] = field(default_factory=set)
+
+    def awaited(self, least: int, most: int, askable: Callable[[int], Askable]) -> Awaited | ToAsk | None:
+        """Return what comes before a look at `most` windows; None if one at those that serve is to be taken now.
+
+        Only as many are compared as are missing to the most. Enough windows wait for nobody's comparison.
+        """
+        states = {window: askable(window) for window in self.unknown}
+        ready = [window for window, state in states.items() if state is Askable.YES]
+        if ready and len(self.serving) < most:
+            return ToAsk(tuple(sorted(ready[: most - len(self.serving)])))
+        if len(self.serving) >= least:
+            return None
+        if Askable.LATER in states.values():
+            return Awaited.COMPARISON
+        if Declined.NOT_SIGNIFICANT in self.declined or Askable.WITHOUT_VERSION in states.values():
+            return Awaited.SIGNIFICANCE
+        if Declined.UNAFFORDABLE in self.declined or states:
+            return Awaited.BUDGET
+        return Awaited.NEW_WINDOW
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredBudgeting:
-    """The scheduler `budgeting` with a measured significance.
+    """The scheduler `budgeting` with a significance that noisy thresholds are compared with.
 
     Parameters
     ----------
@@ -79,42 +107,29 @@ class MeasuredBudgeting:
             return Awaited.VERDICT
         wishes = asked_windows(one, self.rows_per_window)
         (least, most, _), windows = wishes[0], sorted(set(left.windows()).difference(without), reverse=True)
-        serving: list[int] = []
-        unknown: list[int] = []
-        declined: set[Declined] = set()
+        found = Sorted()
         for window in windows:
             match self.step(one, window, left, charge_of):
                 case Taken():
-                    serving.append(window)
+                    found.serving.append(window)
                 case ToCompare():
                     answer = answers.get(window)
                     if answer is None:
-                        unknown.append(window)
+                        found.unknown.append(window)
                     elif answer:
-                        serving.append(window)
+                        found.serving.append(window)
                     else:
-                        declined.add(Declined.NOT_SIGNIFICANT)
+                        found.declined.add(Declined.NOT_SIGNIFICANT)
                 case why:
-                    declined.add(why)
-        if len(serving) >= most:
-            return self._proposal(one, wishes[0], serving, charge_of)
+                    found.declined.add(why)
+        if len(found.serving) >= most:
+            return self._proposal(one, wishes[0], found.serving, charge_of)
         for wish in wishes[1:]:
             takes = [w for w in windows if isinstance(self.step(one, w, left, charge_of, wish), Taken)]
             if len(takes) >= wish[0]:
                 return self._proposal(one, wish, takes, charge_of)
-        states = {window: askable(window) for window in unknown}
-        ready = [window for window, state in states.items() if state is Askable.YES]
-        if ready:
-            return ToAsk(tuple(sorted(ready[: most - len(serving)])))
-        if len(serving) >= least:  # it waits for nobody's comparison then
-            return self._proposal(one, wishes[0], serving, charge_of)
-        if Askable.LATER in states.values():
-            return Awaited.COMPARISON
-        if Declined.NOT_SIGNIFICANT in declined or Askable.WITHOUT_VERSION in states.values():
-            return Awaited.SIGNIFICANCE
-        if Declined.UNAFFORDABLE in declined or states:
-            return Awaited.BUDGET
-        return Awaited.NEW_WINDOW
+        awaited = found.awaited(least, most, askable)
+        return self._proposal(one, wishes[0], found.serving, charge_of) if awaited is None else awaited
 
     def _proposal(
         self, one: Waiting, wish: AskedWindows, serving: list[int], charge_of: ChargeOf
@@ -141,9 +156,17 @@ class MeasuredBudgeting:
         """
         _, most, loss = wish or asked_windows(one, self.rows_per_window)[0]
         query = Query(one.ptk_id, loss.epsilon_nano, most, loss.epsilon_nano)
-        found = left.asked((window, 0), query, charge_of(one.ptk_id, loss))
-        if isinstance(found, Declined):
-            return found
-        block, cost = found
-        # the threshold is charged elsewhere: whether it can be paid for is asked of the profile part
-        return next_step(replace(block, threshold_paid=True), cost, self.rule)
+        charge = charge_of(one.ptk_id, loss)
+        steps: list[Taken | ToCompare] = []
+        for group in one.groups:  # a window serves with all its blocks that the PTK is trained on
+            found = left.asked((window, group), query, charge)
+            if isinstance(found, Declined):
+                return found
+            block, cost = found
+            # the threshold is charged elsewhere: whether it can be paid for is asked of the profile part
+            step = next_step(replace(block, threshold_paid=True), cost, self.rule)
+            if isinstance(step, Declined):
+                return step
+            steps.append(step)
+        compared = [step for step in steps if isinstance(step, ToCompare)]
+        return max(compared, key=lambda step: step.line, default=steps[0])

@@ -20,7 +20,12 @@ class ToRelease:
 
 
 def next_release(
-    block: BudgetedBlock, query: Query, rule: ThresholdRule, least_part: float
+    block: BudgetedBlock,
+    query: Query,
+    rule: ThresholdRule,
+    least_part: float,
+    *,
+    paid_elsewhere: bool = False,
 ) -> Declined | ToRelease:
     """Return what happens when a query asks a block, before anything private is read.
 
@@ -28,17 +33,24 @@ def next_release(
     ----------
     least_part : float
         eta: the least part of its cost with which a query is served.
+    paid_elsewhere : bool
+        Whether another block pays epsilon_0, because its rows are read.
 
     Notes
     -----
     The block must be able to pay for the release and for the least part (`differences.md` B4, B5).
     """
-    least = _least_nano(query, least_part)
+    least, due = _least_nano(query, least_part), 0 if paid_elsewhere else rule.comparison_nano
     if block.retired:
         return Declined.RETIRED
-    if rule.comparison_nano + least > block.left_nano:
+    if due + least > block.left_nano:
         return Declined.UNAFFORDABLE
-    return ToRelease(block.less(rule.comparison_nano))
+    return ToRelease(block.less(due))
+
+
+def worth(rule: ThresholdRule, noisy: float) -> int:
+    """Return eps*, in nano-epsilon: what a noisy significance that was released is worth; it may be negative."""
+    return math.floor(min(max(noisy / rule.constant * NANO - rule.comparison_nano, -(2.0**62)), 2.0**62))
 
 
 def granted(
@@ -58,10 +70,10 @@ def granted(
     The paper grants ``min(eps*, eps_j, left - eps_0)`` from the exact significance, which the grant then publishes.
     Here eps* comes from a release that was paid for (`differences.md` B3).
     """
-    enough = noisy / rule.constant * NANO - rule.comparison_nano
+    enough = worth(rule, noisy)
     if enough < _least_nano(query, least_part):
         return Declined.NOT_SIGNIFICANT
-    nano = min(query.cost_nano, step.block.left_nano, math.floor(min(enough, 2.0**62)))
+    nano = min(query.cost_nano, step.block.left_nano, enough)
     return Taken(step.block.less(nano), nano)
 
 

@@ -1,4 +1,4 @@
-"""Noisy thresholds that streams keep, and the answers that they gave: what the catalog has of Algorithm 2."""
+"""What the catalog has of measured significance: noisy thresholds and their answers, and losses that were released."""
 
 from __future__ import annotations
 
@@ -59,3 +59,27 @@ class Comparison:
     window: WindowId
     since: datetime
     above: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedLoss:
+    """The clipped losses of a version on a window's profile part, added, as they were released with noise.
+
+    Attributes
+    ----------
+    job_id, ptk_id, window
+        The run that paid for the release, the PTK, and where.
+    version : int
+        Whose losses they are: the number counts while this is the version that is compared.
+    since : datetime
+        When the PTK had begun to wait: a release that failed counts until it waits anew.
+    noisy : float or None
+        In clipped losses; None if the run failed, which grants nothing.
+    """
+
+    job_id: str
+    ptk_id: str
+    window: WindowId
+    version: int
+    since: datetime
+    noisy: float | None

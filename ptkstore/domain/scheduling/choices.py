@@ -28,10 +28,21 @@ class Scheduler(StrEnum):
 
 
 class Significance(StrEnum):
-    """How much a window teaches a PTK: `recency` is declared and public, `loss` is measured on rows."""
+    """How much a window teaches a PTK.
+
+    `recency` is declared and public. The two others are measured on rows: under `loss` a noisy threshold says whether
+    the losses of the PTK's version are large enough, and under `released-loss` their noisy sum is released, so that a
+    window may grant a part of what is asked for.
+    """
 
     RECENCY = "recency"
     LOSS = "loss"
+    RELEASED_LOSS = "released-loss"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is read off rows, and so has to be paid for."""
+        return self is not Significance.RECENCY
 
 
 class Mode(StrEnum):
@@ -89,24 +100,27 @@ def check_comparison(
     Parameters
     ----------
     epsilon : float, optional
-        epsilon_0: what one noisy threshold costs.
+        epsilon_0: what one noisy threshold costs, or one noisy sum that is released.
     capacity : Loss
         What a block may lose.
     attribute : str, optional
         The column that blocks are by.
     """
-    if significance is Significance.RECENCY:
+    if not significance.is_measured:
         if epsilon is not None:
             raise InvalidRequest(
-                "comparison_epsilon is for the significance 'loss'; a declared recency is compared for nothing"
+                "comparison_epsilon is for the significances 'loss' and 'released-loss'; a declared recency is "
+                "compared for nothing"
             )
         return
     if epsilon is None:
         raise InvalidRequest(
-            "the significance 'loss' is measured on rows, so each noisy threshold has to be paid for: "
+            f"the significance {significance.value!r} is measured on rows, so its noise has to be paid for: "
             "comparison_epsilon"
         )
     if Loss.charge(epsilon).epsilon_nano > capacity.epsilon_nano:
         raise InvalidRequest("comparison_epsilon is more than a block may lose in all")
     if attribute is not None:
-        raise InvalidRequest("the significance 'loss' does not go with blocks by a column: take 'recency'")
+        raise InvalidRequest(
+            f"the significance {significance.value!r} does not go with blocks by a column: take 'recency'"
+        )

@@ -156,7 +156,12 @@ class Policy:
     ] = Mode.GUIDED
     significance: Annotated[
         Significance,
-        OneOf("What budgeting goes by: recency or loss.", members=Significance, reported=None, later=True),
+        OneOf(
+            "What budgeting goes by: recency, loss or released-loss.",
+            members=Significance,
+            reported=None,
+            later=True,
+        ),
     ] = Significance.RECENCY
     least_significance: Annotated[
         float | None,
@@ -178,7 +183,12 @@ class Policy:
     ] = None
     comparison_epsilon: Annotated[
         float | None,
-        PositiveNumber("What a noisy threshold costs, by loss.", optional=True, reported=None, later=True),
+        PositiveNumber(
+            "What a noisy threshold costs, by loss, or a noisy sum, by released-loss.",
+            optional=True,
+            reported=None,
+            later=True,
+        ),
     ] = None
     unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None

@@ -1,8 +1,9 @@
-"""What the child does with a profile set of a comparison: rows, a released state and a secret in, one bit out."""
+"""What the child does with a profile set: rows and a released state in, one bit of a threshold or a noisy sum out."""
 
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
@@ -10,7 +11,11 @@ from ptkstore.adapters.sandbox.child.rows import unit_rows
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.keys import Sealer
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.row_processes import Compared, CompareRequest
+from ptkstore.ports.row_processes import Compared, CompareRequest, NoisyLosses, ReleaseRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 def compare(request: CompareRequest, raw: RawZone, sealer: Sealer) -> Compared:
@@ -24,11 +29,8 @@ def compare(request: CompareRequest, raw: RawZone, sealer: Sealer) -> Compared:
         The secret does not open, or is that of a threshold which cost something else.
     """
     from ptklib.mechanisms.threshold import DrawnThreshold  # loads what noise is drawn with
-    from ptklib.profiling.evaluation import RowValidation  # loads every family
-    from ptklib.profiling.risks import risk_of
     from ptklib.significance import LossSignificance
 
-    estimator = estimator_from_spec(request.estimator)
     significance = LossSignificance(request.epsilon)
     key = sealing_key(request)
     if request.sealed is None:
@@ -37,13 +39,29 @@ def compare(request: CompareRequest, raw: RawZone, sealer: Sealer) -> Compared:
         threshold = DrawnThreshold.restore(sealer.open(key, request.sealed, request.name))
         if threshold.comparison != significance.comparison:
             raise CorruptObject("the secret is that of another threshold")
+    above = threshold.is_above(significance.ahead(_losses(request, raw), request.line))
+    return Compared(above, None if above else sealer.seal(key, threshold.secret(), request.name))
+
+
+def release(request: ReleaseRequest, raw: RawZone) -> NoisyLosses:
+    """Open the profile set, and release the losses of the state on it, added, with noise."""
+    from ptklib.significance import LossSignificance  # loads what noise is drawn with
+
+    significance = LossSignificance(request.epsilon)
+    return NoisyLosses(significance.release(_losses(request, raw), pay=_paid_before))
+
+
+def _losses(request: CompareRequest | ReleaseRequest, raw: RawZone) -> npt.NDArray[np.float64]:
+    """One loss of each privacy unit. They are private."""
+    from ptklib.profiling.evaluation import RowValidation  # loads every family
+    from ptklib.profiling.risks import risk_of
+
+    estimator = estimator_from_spec(request.estimator)
     columns = tuple(dict.fromkeys(estimator.input_columns()))
     rows = unit_rows(request.rows, raw, columns, population=1)
-    losses = RowValidation(risk_of(estimator), rows, rows.hashes).losses(
+    return RowValidation(risk_of(estimator), rows, rows.hashes).losses(
         ReleasedState.from_files(request.state)
     )
-    above = threshold.is_above(significance.ahead(losses, request.line))
-    return Compared(above, None if above else sealer.seal(key, threshold.secret(), request.name))
 
 
 def sealing_key(request: CompareRequest) -> bytes:

@@ -19,10 +19,19 @@ from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.evaluations import GroupedMass, JudgedMass, RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import STAGING_FAILED, Compared, Request, RunFailed
+from ptkstore.ports.row_processes import STAGING_FAILED, Compared, NoisyLosses, Request, RunFailed
 
 Answer: TypeAlias = (
-    Draft | RunFailed | RiskMass | JudgedMass | GroupedMass | Compared | tuple[Point, ...] | bool | None
+    Draft
+    | RunFailed
+    | RiskMass
+    | JudgedMass
+    | GroupedMass
+    | Compared
+    | NoisyLosses
+    | tuple[Point, ...]
+    | bool
+    | None
 )
 """None says that the files are written."""
 SAID_BY_CHILD: Final = frozenset(

@@ -23,6 +23,7 @@ _WORK: Final[dict[type, str]] = {
     row_processes.DriftRequest: f"{_CHILD}.profile",
     row_processes.EvaluateRequest: f"{_CHILD}.evaluate",
     row_processes.CompareRequest: f"{_CHILD}.compare",
+    row_processes.ReleaseRequest: f"{_CHILD}.compare",
 }
 _ESTIMATORS: Final = ("opendp.prelude", "dp_accounting")  # ptklib imports them when it first needs them
 _REMOTE: Final = {"s3": "s3fs"}

@@ -26,8 +26,10 @@ from ptkstore.ports.row_processes import (
     DriftRequest,
     EvaluateRequest,
     ForgetRequest,
+    NoisyLosses,
     PrepareRequest,
     ProfileRequest,
+    ReleaseRequest,
     Request,
     RunFailed,
     TrainRequest,
@@ -88,6 +90,10 @@ class ChildRuns:
         if isinstance(answer, Compared) and answer.above is not (answer.sealed is None):
             return RunFailed(BAD_OUTPUT)
         return answer
+
+    def release(self, request: ReleaseRequest, keep_alive: Callable[[], None]) -> NoisyLosses | RunFailed:
+        """Release in a child."""
+        return self._answer(NoisyLosses, request, keep_alive)
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | RunFailed:
         """Evaluate in a child."""
