@@ -124,14 +124,17 @@ class StreamMethods:
             they have a version. Under 'budgeting' they wait too, and a window serves those that it teaches enough.
         scheduler_mode : 'conserve', 'aggressive' or 'guided'
             How much a waiting PTK takes at first, under 'adaptive'.
-        significance : 'recency' or 'loss'
+        significance : 'recency', 'loss' or 'released-loss'
             What says how much a window teaches a PTK, under 'budgeting': what the PTK declares, or the clipped losses
-            of its newest version on the window's profile part.
+            of its newest version on the window's profile part. Under 'loss' they are compared with a noisy threshold,
+            and the PTK gets the loss that it asks for or nothing. Under 'released-loss' their noisy sum is released,
+            and says how much loss the window grants.
         least_significance, most_significance : float
             L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
             PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.
         comparison_epsilon : float
-            epsilon_0: what one noisy threshold costs a profile block, with the significance 'loss'.
+            epsilon_0: what one noisy threshold costs a profile block, with the significance 'loss', or one noisy sum
+            that is released, with 'released-loss'.
         """
         arguments = dict(locals())
         if origin is None:

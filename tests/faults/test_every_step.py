@@ -106,6 +106,25 @@ def measured_windows() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
+def released_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain whose windows release the losses of two PTKs."""
+    with rig(tmp_path_factory.mktemp("released") / "home", features=SeenViews()) as made:
+        bounds: dict[str, Any] = {
+            "least_significance": 1e-6,
+            "most_significance": 1.0,
+            "comparison_epsilon": 0.1,
+        }
+        scenario.create_stream(made.store, scheduler="budgeting", significance="released-loss", **bounds)
+        scenario.register(made.store)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def released_windows() -> Iterator[int]:
+    return count()
+
+
+@pytest.fixture(scope="module")
 def adaptive_windows() -> Iterator[int]:
     return count()
 
@@ -248,6 +267,32 @@ def test_a_fault_at_a_step_of_a_comparison_leaves_one_charge_and_one_answer(
     assert all(one.reservation in paid for one in kept)
     keys = [name for name in service.keys.draft_ids() if ".threshold-" in name]
     assert sorted(keys) == sorted(one.key_id for one in kept)
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", COMPARING, ids=str)
+def test_a_fault_at_a_step_of_a_release_leaves_one_charge_and_one_number(
+    released_chain: Rig, released_windows: Iterator[int], point: Point, mode: str
+):
+    window = next(released_windows)
+    if window == 0:  # both PTKs have a version then
+        released_chain.close(window, 200)
+        released_chain.work(released_chain.service())
+        window = next(released_windows)
+    released_chain.close(window, 200)
+    assert released_chain.work_struck(point, mode, time=1), f"{point} was never reached"
+    assert released_chain.faults() == []
+    service = local(released_chain.store)
+    with service.begin() as uow:
+        journal, runs = uow.ledger.journal(scenario.STREAM), uow.jobs.comparisons(scenario.STREAM)
+        windows = uow.windows.prepared(scenario.STREAM)
+        numbers = uow.thresholds.released(scenario.STREAM)
+    paid = [one.key for one in journal if one.key.startswith("compare/") and one.kind is EntryKind.SPEND]
+    here = {one.id for one in runs if one.window.index in windows}
+    assert here
+    assert len(paid) == len(set(paid))
+    assert {one.job_id for one in numbers} == here <= set(paid)
+    assert all(one.noisy is not None for one in numbers)
 
 
 def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int, n: int = 200) -> None:

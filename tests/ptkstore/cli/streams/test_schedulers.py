@@ -47,6 +47,13 @@ def ptk(tmp_path: Path) -> Line:
             ("--scheduler", "budgeting", *BOUNDS, "--significance", "loss", "--comparison-epsilon", "0.05"),
             {"scheduler": "budgeting", **SHOWN, "significance": "loss", "comparison_epsilon": 0.05},
         ),
+        (
+            (
+                *("--scheduler", "budgeting", *BOUNDS),
+                *("--significance", "released-loss", "--comparison-epsilon", "0.05"),
+            ),
+            {"scheduler": "budgeting", **SHOWN, "significance": "released-loss", "comparison_epsilon": 0.05},
+        ),
     ],
     ids=str,
 )
@@ -73,7 +80,18 @@ def test_bounds_are_fixed_from_the_creation_on(ptk: Line) -> None:
             ("--scheduler", "budgeting", *BOUNDS, "--significance", "loss"),
             "has to be paid for: comparison_epsilon",
         ),
-        (("--scheduler", "budgeting", *BOUNDS, "--significance", "age"), "choose from recency, loss"),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--significance", "released-loss"),
+            "the significance 'released-loss' is measured on rows, so its noise has to be paid for",
+        ),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--comparison-epsilon", "0.05"),
+            "is for the significances 'loss' and 'released-loss'",
+        ),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--significance", "age"),
+            "choose from recency, loss, released-loss",
+        ),
         (BOUNDS, "are for the scheduler 'budgeting'"),
         (("--scheduler", "lottery"), "choose from allocate, adaptive, budgeting"),
     ],
