@@ -71,8 +71,8 @@ class ThresholdsContract:
             for answer in (ANSWER, later):
                 uow.thresholds.add(answer)
             kept = replace(RELEASED, job_id="compare/a/4", window=WindowId(STREAM, 4))
-            for one in (RELEASED, kept):
-                uow.thresholds.add_released(one)
+            for number in (RELEASED, kept):
+                uow.thresholds.add_released(number)
             uow.thresholds.expire([WindowId(STREAM, 3), WindowId(STREAM, 5)])
             assert uow.thresholds.of(STREAM) == OTHERS[1:]
             assert uow.thresholds.answers(STREAM) == (later,)

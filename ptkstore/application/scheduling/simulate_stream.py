@@ -151,7 +151,7 @@ def as_budgeting(policy: Policy, request: SimulationRequest) -> Policy:
         least = policy.least_significance if least is None else least
         most = policy.most_significance if most is None else most
     if least is None or most is None:
-        measured = policy.significance is Significance.LOSS
+        measured = policy.significance.is_measured
         raise InvalidRequest(
             "to simulate 'budgeting', give least_significance and most_significance: bounds on the declared "
             "significance per epsilon. "
