@@ -54,11 +54,13 @@ def register(
     evaluated: Sequence[str] = (),
     validated: Sequence[str] = (),
     rejected: Sequence[str] = (),
+    measured: Sequence[str] = (),
 ) -> None:
     """The PTKs of these ids: together they ask for all of a block.
 
     Those in `few` ask for the rows they need only, those in `evaluated` pay for estimates of their losses,
-    and states of those in `validated` have to pass a test. Those in `rejected` have a target that no model meets.
+    and states of those in `validated` have to pass a test. Those in `rejected` have a target that no model meets. The
+    means of those in `measured` have to be right within two thirds of their range, which enough rows show.
     """
     hours = {"hour": HOURS}
     known = {
@@ -78,6 +80,9 @@ def register(
         if ptk_id in rejected:
             config |= {"accept": {"metric": "loss", "epsilon": 0.5, "reject_epsilon": 0.5}}
             target = 0.01
+        if ptk_id in measured:
+            config |= {"accept": {"metric": "error", "epsilon": 1.0}}
+            target = 40.0
         name = ptk_id.partition(".")[2]
         store.register_ptk(known[ptk_id], name=name, stream=STREAM, target=target, config=config)
 

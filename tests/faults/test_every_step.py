@@ -12,6 +12,7 @@ import pytest
 
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.ptks.accept_deadlines import GivenUp
+from ptkstore.domain.validations import Validation
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import (
@@ -64,6 +65,16 @@ def validated_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A chain whose states have to pass a test, which they do: their windows have rows enough for that."""
     with rig(tmp_path_factory.mktemp("validated") / "home", features=SeenViews()) as made:
         yield begun(made, validated=[scenario.LONG])
+
+
+@pytest.fixture(scope="module")
+def means_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain of means whose errors have to be shown to be small, which they are."""
+    with rig(tmp_path_factory.mktemp("means") / "home", features=SeenViews()) as made:
+        scenario.create_stream(made.store)
+        scenario.register(made.store, [scenario.SPEED], measured=[scenario.SPEED])
+        made.subscribe(scenario.SPEED, "first")
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +151,11 @@ def validated_windows() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
+def means_windows() -> Iterator[int]:
+    return count()
+
+
+@pytest.fixture(scope="module")
 def windows() -> Iterator[int]:
     return count()
 
@@ -190,13 +206,18 @@ def test_a_fault_at_a_step_of_a_validation_only_delays(
     validated_chain: Rig, validated_windows: Iterator[int], point: Point, mode: str
 ):
     struck(validated_chain, validated_windows, point, mode, time=1, n=ENOUGH)
-    service = local(validated_chain.store)
-    verdicts = service.validations(scenario.LONG)
-    assert [one.number for one in verdicts] == [v.number for v in service.versions(scenario.LONG)]
-    with service.begin() as uow:
-        journal = uow.ledger.journal(scenario.STREAM)
-    paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
-    assert len(paid) == len(set(paid)) == len(verdicts)
+    assert {one.verdict["metric"] for one in charged_once(validated_chain, scenario.LONG)} == {"loss"}
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", VALIDATING, ids=str)
+def test_a_fault_at_a_step_of_a_validation_of_means_only_delays(
+    means_chain: Rig, means_windows: Iterator[int], point: Point, mode: str
+):
+    struck(means_chain, means_windows, point, mode, time=1, n=ENOUGH, ptk_id=scenario.SPEED)
+    verdicts = charged_once(means_chain, scenario.SPEED)
+    assert {one.verdict["metric"] for one in verdicts} == {"error"}
+    assert {len(one.verdict["groups"]) for one in verdicts} == {len(scenario.HOURS)}
 
 
 @pytest.mark.parametrize("mode", ["kill", "stall"])
@@ -295,7 +316,28 @@ def test_a_fault_at_a_step_of_a_release_leaves_one_charge_and_one_number(
     assert all(one.noisy is not None for one in numbers)
 
 
-def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int, n: int = 200) -> None:
+def charged_once(chain: Rig, ptk_id: str) -> tuple[Validation, ...]:
+    """The verdicts of a PTK: each made a version, and each was charged once."""
+    service = local(chain.store)
+    verdicts = service.validations(ptk_id)
+    assert [one.number for one in verdicts] == [v.number for v in service.versions(ptk_id)]
+    with service.begin() as uow:
+        journal = uow.ledger.journal(scenario.STREAM)
+    paid = [one.key for one in journal if one.key.startswith("validate/") and one.kind is EntryKind.SPEND]
+    assert paid == [one.job_id for one in verdicts]
+    return tuple(verdicts)
+
+
+def struck(
+    chain: Rig,
+    windows: Iterator[int],
+    point: Point,
+    mode: str,
+    *,
+    time: int,
+    n: int = 200,
+    ptk_id: str = scenario.LONG,
+) -> None:
     window = next(windows)
     if window == 0:  # the first window has nothing to expire
         chain.close(window, n)
@@ -304,7 +346,7 @@ def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time:
     chain.close(window, n)
     assert chain.work_struck(point, mode, time=time), f"{point} was never reached"
     assert chain.faults() == []
-    assert [v.number for v in local(chain.store).versions(scenario.LONG)] == list(range(1, window + 2))
+    assert [v.number for v in local(chain.store).versions(ptk_id)] == list(range(1, window + 2))
 
 
 @pytest.mark.parametrize("which", ["chain", "large_chain"])
