@@ -72,45 +72,20 @@ class Evaluation:
         return self.windows[-1]
 
 
-def estimate_epsilon(config: Mapping[str, Any]) -> float | None:
-    """Return what a PTK pays for the noisy sums of a test set: for a verdict, or for an estimate; None for neither."""
-    epsilon = accept_epsilon(config)
-    return evaluation_epsilon(config) if epsilon is None else epsilon
+@dataclass(frozen=True, slots=True)
+class AskedSums:
+    """The noisy sums of a test set that a PTK pays for.
 
-
-def accept_epsilon(config: Mapping[str, Any]) -> float | None:
-    """Return what a PTK pays for the verdict on each trained state; None for one whose states need none.
-
-    Raises
-    ------
-    InvalidRequest
-        `accept` is no mapping with an `epsilon` in [1e-6, 10]. The library reads what else it says.
+    `epsilon` is for the sums of the `metric` of a state, `reject_epsilon` for those of the least losses of its class on
+    the same rows beside them; None where these are not asked for, and no verdict is REJECT.
     """
-    given = config.get("accept")
-    if given is None:
-        return None
-    if not isinstance(given, Mapping) or "epsilon" not in given:
-        raise InvalidRequest(
-            'accept of a PTK says {"metric": "loss", "epsilon": 0.05}, and may say a confidence'
-        )
-    return float(checked_epsilon(given["epsilon"], "epsilon of accept"))
+
+    epsilon: float
+    metric: str = "loss"
+    reject_epsilon: float | None = None
 
 
-def reject_epsilon(config: Mapping[str, Any]) -> float | None:
-    """Return what a PTK pays beside `accept_epsilon` so that a verdict can be REJECT; None if none of its can.
-
-    Raises
-    ------
-    InvalidRequest
-        It is no number in [1e-6, 10].
-    """
-    given = config.get("accept")
-    if not isinstance(given, Mapping) or "reject_epsilon" not in given:
-        return None
-    return float(checked_epsilon(given["reject_epsilon"], "reject_epsilon of accept"))
-
-
-def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:
+def evaluation_sums(config: Mapping[str, Any]) -> AskedSums | None:
     """Return what a PTK pays for the estimate of each version's loss; None for one that wants none.
 
     Raises
@@ -123,4 +98,4 @@ def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:
         return None
     if not isinstance(given, Mapping) or set(given) != {"epsilon"}:
         raise InvalidRequest('evaluate of a PTK says what an estimate costs, as {"epsilon": 0.1}')
-    return float(checked_epsilon(given["epsilon"], "epsilon of evaluate"))
+    return AskedSums(float(checked_epsilon(given["epsilon"], "epsilon of evaluate")))

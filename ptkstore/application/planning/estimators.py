@@ -20,6 +20,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.declared import check_recency
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.accept_deadlines import check_timeout
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.ptks import (
@@ -81,7 +82,8 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
     check_evaluation(ptk_id, estimator, config, target)
-    check_timeout(config, said["every"], policy)
+    if (accept := Accept.of(config)) is not None:
+        check_timeout(accept.timeout, said["every"], policy)
     check_recency(config, policy)
     check_significance_of(ptk_id, estimator, policy)
     released = {

@@ -11,14 +11,9 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.evaluations import (
-    accept_epsilon,
-    estimate_epsilon,
-    evaluation_epsilon,
-    reject_epsilon,
-)
+from ptkstore.domain.evaluations import AskedSums, evaluation_sums
 from ptkstore.domain.jobs import JobKind, paid_run
-from ptkstore.domain.ptks.accept_deadlines import terms_without_timeout
+from ptkstore.domain.ptks.accept import Accept, asked_sums
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
@@ -33,26 +28,28 @@ def check_evaluation(
     ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any], target: float
 ) -> None:
     """Raise `InvalidRequest` for an estimate or a verdict that the family cannot give, or in other words."""
-    epsilon = estimate_epsilon(config)
-    if epsilon is None:
+    asked = asked_sums(config)
+    if asked is None:
         return
-    if accept_epsilon(config) is not None:
-        if evaluation_epsilon(config) is not None:
+    if (accept := Accept.of(config)) is not None:
+        if evaluation_sums(config) is not None:
             raise InvalidRequest(
                 f"PTK {ptk_id}: accept pays for an estimate of each version; leave evaluate out"
             )
-        _check_terms(ptk_id, estimator, config, target)
+        _check_terms(ptk_id, estimator, accept, config, target)
     try:
-        _declared(estimator, epsilon, metric_of(config))
+        _declared(estimator, asked.epsilon, asked.metric)
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
 
 
-def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any], target: float) -> None:
+def _check_terms(
+    ptk_id: str, estimator: Mapping[str, Any], accept: Accept, config: Mapping[str, Any], target: float
+) -> None:
     from ptklib.validation import AcceptTerms, Metric  # loads every family
 
     try:
-        terms = AcceptTerms.of(terms_without_timeout(config))
+        terms = AcceptTerms.of(accept.terms)
         terms.check_family(estimator_from_spec(estimator))
         terms.check_target(target, estimator_from_spec(estimator))
         planned = sorted({"epsilons", "profile"} & set(config))
@@ -65,29 +62,17 @@ def _check_terms(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str,
         raise InvalidRequest(f"accept of PTK {ptk_id}: {error}") from error
 
 
-def price_of_estimate(
-    estimator: Mapping[str, Any],
-    epsilon: float,
-    policy: Policy,
-    *,
-    metric: str = "loss",
-    reject: float | None = None,
-) -> Price:
-    """Price an estimate of `epsilon` under the stream's accountant; the event is that of what is spent.
+def price_of_estimate(estimator: Mapping[str, Any], asked: AskedSums, policy: Policy) -> Price:
+    """Price sums of a test set under the stream's accountant; the event is that of what is spent.
 
-    Parameters
-    ----------
-    metric : {"loss", "accuracy", "error"}
-        What the sums are of.
-    reject : float, optional
-        What the least losses of the class cost beside it. They are of the same rows, so epsilons add.
+    The least losses of the class are of the same rows as those of the state, so their epsilons add.
     """
-    loss = Loss.charge(epsilon)
-    declared = _declared(estimator, loss.spendable_epsilon, metric, policy.max_rows_per_unit)
-    if reject is not None:
+    loss = Loss.charge(asked.epsilon)
+    declared = _declared(estimator, loss.spendable_epsilon, asked.metric, policy.max_rows_per_unit)
+    if asked.reject_epsilon is not None:
         from ptklib.validation import MinimumSums, validation_loss
 
-        least = Loss.charge(reject)
+        least = Loss.charge(asked.reject_epsilon)
         minimum = MinimumSums(estimator, least.spendable_epsilon).declared_loss()
         loss, declared = loss + least, validation_loss(declared, minimum, same_rows=True)
     return price_of(declared.event.to_json(), policy.accountant, loss)
@@ -95,17 +80,8 @@ def price_of_estimate(
 
 def price_of_test(spec: PtkSpec, policy: Policy) -> Price | None:
     """Price the verdict or the estimate that follows each training of a PTK; None for one that asks for neither."""
-    epsilon = estimate_epsilon(spec.config)
-    if epsilon is None:
-        return None
-    metric, reject = metric_of(spec.config), reject_epsilon(spec.config)
-    return price_of_estimate(spec.estimator, epsilon, policy, metric=metric, reject=reject)
-
-
-def metric_of(config: Mapping[str, Any]) -> str:
-    """Return what the sums of a PTK's test sets are of: its loss, unless `accept` names another metric."""
-    terms = terms_without_timeout(config)
-    return "loss" if terms is None else str(terms["metric"])
+    asked = asked_sums(spec.config)
+    return None if asked is None else price_of_estimate(spec.estimator, asked, policy)
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
@@ -132,7 +108,7 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
             and group in groups_where(policy, spec.config.get("where"))
         ]
         if not fit_together(caps, charges):
-            what = "an estimate" if accept_epsilon(new.config) is None else "a verdict"
+            what = "an estimate" if new.accept is None else "a verdict"
             raise PtkRejected(
                 f"{new.ptk_id} asks for {what} of epsilon {asked.loss.epsilon:g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
@@ -157,11 +133,11 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
     spec : PtkSpec
         The PTK as it is by now.
     """
-    epsilon = evaluation_epsilon(spec.config)
-    if epsilon is None:
+    asked = evaluation_sums(spec.config)
+    if asked is None:
         return
     try:
-        _declared(version.content["config"], epsilon)
+        _declared(version.content["config"], asked.epsilon)
     except PtklibError:
         return
     window, oldest = WindowId(stream, version.window_index), opened_windows(version.content)[0]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ptklib.validation.looks import DEFAULT_CONFIDENCE, LOOKS_MOST
+from ptklib.validation.looks import LOOKS_MOST
 from ptkstore.application.planning.evaluation_plans import most_estimates
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
@@ -26,6 +23,7 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     and epsilon. A name may have been registered in the time that is forgotten, so without an accepted version all
     windows in doubt count, but those that were surely never read for it.
     """
+    assert spec.accept is not None  # others are not looked at
     known = since_accepted(uow.validations.of(spec.ptk_id))
     in_doubt = uow.streams.progress(spec.stream).retired_before
     if not in_doubt:
@@ -40,7 +38,7 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     first = max(first, uow.ptks.first_window(spec.ptk_id), 0)
     forgotten = max(0, in_doubt - first) * per_window
     forgotten -= sum(first <= one.window_index < in_doubt for one in known)
-    return EarlierLooks.of(known).and_forgotten(forgotten, confidence_of(spec.config))
+    return EarlierLooks.of(known).and_forgotten(forgotten, spec.accept.confidence)
 
 
 def never_read_below(uow: CatalogView, stream: str, keys: KeyStore, journal: JournalView) -> int:
@@ -63,10 +61,11 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
 
     A look that was taken at less confidence may be wrong more often than the new one allows for all of them together.
     """
-    if spec.config.get("accept") is None:
+    accept = spec.accept
+    if accept is None:
         return
-    confidence, looks = confidence_of(spec.config), earlier_looks(uow, spec)
-    if looks.leaves_room(confidence):
+    looks = earlier_looks(uow, spec)
+    if looks.leaves_room(accept.confidence):
         return
     if looks.number == LOOKS_MOST:
         raise InvalidRequest(
@@ -82,11 +81,6 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
         f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}; "
         f"another name starts without {them}"
     )
-
-
-def confidence_of(config: Mapping[str, Any]) -> float:
-    """Return how sure a PTK that asks for verdicts wants to be."""
-    return float(config["accept"].get("confidence", DEFAULT_CONFIDENCE))
 
 
 def _last_accepted_window(uow: CatalogView, ptk_id: str) -> int:

@@ -35,8 +35,8 @@ from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.evaluations import estimate_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
+from ptkstore.domain.ptks.accept import asked_sums
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
 from ptkstore.domain.ptks.wanted import WantedPtk
@@ -321,7 +321,7 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
     return {
         (policy.line_of(spec.ptk_id), canonical_json(spec.config.get("where"))): spec
         for spec in changed
-        if estimate_epsilon(spec.config) is not None
+        if asked_sums(spec.config) is not None
     }.values()
 
 

@@ -10,7 +10,7 @@ from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.ledger.retired_windows import drop_windows_of
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp, has_timed_out
+from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
@@ -53,10 +53,7 @@ def give_up_timed_out(
     The caller holds the stream's lock. A PTK with a training or a validation under way waits for its verdict.
     """
     return tuple(
-        _given_up(uow, spec, window, now)
-        if has_timed_out(spec.waiting, spec.config, window, policy)
-        else spec
-        for spec in specs
+        _given_up(uow, spec, window, now) if spec.has_timed_out(window, policy) else spec for spec in specs
     )
 
 

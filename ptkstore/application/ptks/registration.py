@@ -16,7 +16,6 @@ from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.application.scheduling.waiting_ptks import begin_to_wait, wait_no_longer
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.evaluations import accept_epsilon
 from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
@@ -116,7 +115,7 @@ def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> No
     what ends of trainings lock last.
     """
     first = uow.streams.progress(owner.name).closed_before
-    uow.ptks.wait(spec.ptk_id, None if accept_epsilon(spec.config) is None else AcceptDeadline(first))
+    uow.ptks.wait(spec.ptk_id, None if spec.accept is None else AcceptDeadline(first))
     begin_to_wait(uow, spec.ptk_id, owner, clock.now())
 
 

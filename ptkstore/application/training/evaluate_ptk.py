@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.elected_files import state_files_of
-from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
+from ptkstore.domain.evaluations import AskedSums, Evaluation, RiskMass, evaluation_sums
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -51,8 +49,8 @@ class _Evaluating(OnTestSet):
         about = Notice.of_run(self.job, code, now)
         uow.notify_owner(replace(about, window_index=None, version=self.job.version))
 
-    def epsilon(self, config: Mapping[str, Any]) -> float | None:
-        return evaluation_epsilon(config)
+    def asked(self, spec: PtkSpec) -> AskedSums | None:
+        return evaluation_sums(spec.config)
 
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime

@@ -13,11 +13,12 @@ from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, 
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.accounting.assurances import Assurance, assured
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
-from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.evaluations import AskedSums, RiskMass
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.ptks.bundles import assurance_of
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import TEST, BlockSet, groups_where, part_blocks
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import UnitOfWork
@@ -70,34 +71,29 @@ class OnTestSet(PaidRun[RiskMass]):
         return self._tested.windows
 
     @abstractmethod
-    def epsilon(self, config: Mapping[str, Any]) -> float | None:
-        """Return what the PTK pays by now; None if it wants no such run any more."""
-
-    def metric(self, config: Mapping[str, Any]) -> str:
-        """Return what the sums are of."""
-        return "loss"
-
-    def reject_epsilon(self, config: Mapping[str, Any]) -> float | None:
-        """Return what the PTK pays for the least losses of its class beside it; None for nothing."""
-        return None
+    def asked(self, spec: PtkSpec) -> AskedSums | None:
+        """Return the sums that a PTK pays for by now; None if it wants no such run any more."""
 
     def paid(self, spent: Spent) -> tuple[Loss, Loss | None]:
         """Return what was paid for the losses of the state, and for the least losses of its class."""
-        reject = self.reject_epsilon(spent.spec.config)
+        reject = self._paid_for(spent).reject_epsilon
         least = None if reject is None else Loss.charge(reject)
         return spent.spend.loss - (least or NO_LOSS), least
+
+    def _paid_for(self, spent: Spent) -> AskedSums:
+        asked = self.asked(spent.spec)
+        assert asked is not None  # `price` ended the run otherwise
+        return asked
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserve here, on all test blocks of the windows that are left."""
         spec, policy = claimed.spec, claimed.stream.policy
         if self._tested.code.is_spent:
             return Ended(Outcome.FAILED)
-        epsilon = self.epsilon(spec.config)
-        if epsilon is None:
+        asked = self.asked(spec)
+        if asked is None:
             return Ended(Outcome.WITHDRAWN)
-        reject = self.reject_epsilon(spec.config)
-        metric = self.metric(spec.config)
-        price = price_of_estimate(self._tested.estimator, epsilon, policy, metric=metric, reject=reject)
+        price = price_of_estimate(self._tested.estimator, asked, policy)
         if not claimed.history:
             groups = groups_where(policy, spec.config.get("where"))
             left = (WindowId(claimed.stream.name, index) for index in left_of(claimed.states))
@@ -117,7 +113,7 @@ class OnTestSet(PaidRun[RiskMass]):
             epsilon=of_state.spendable_epsilon,
             state=self._tested.state,
             rows=rows,
-            metric=self.metric(spent.spec.config),
+            metric=self._paid_for(spent).metric,
             bundle=self._tested.code.bundle,
             reject_epsilon=None if of_class is None else of_class.spendable_epsilon,
             rows_per_unit=spent.stream.policy.max_rows_per_unit,

@@ -34,7 +34,6 @@ from ptkstore.application.versions.candidates import write_content
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.evaluations import accept_epsilon
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
@@ -210,7 +209,7 @@ class _Training(PaidRun[Draft]):
                 windows=self._windows(spent),
                 previous=self._continued(spent),
             )
-            if accept_epsilon(spent.spec.config) is not None:  # whoever validates it reads it from there
+            if spent.spec.accept is not None:  # whoever validates it reads it from there
                 write_content(made.draft_id, spent.spec, self._content, self._draft.key, self._staging)
         self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
         return made
@@ -227,10 +226,10 @@ class _Training(PaidRun[Draft]):
         """Make the draft the PTK's next version, or have it validated first, unless the PTK was withdrawn meanwhile."""
         if spec is None:
             return Outcome.WITHDRAWN
-        if accept_epsilon(spec.config) is not None and accept_epsilon(spent.spec.config) is None:
+        if spec.accept is not None and spent.spec.accept is None:
             return Ended(Outcome.WITHDRAWN, CHANGED)  # this state was to pass no test
         version = None
-        if accept_epsilon(spent.spec.config) is None:
+        if spent.spec.accept is None:
             manifest = partial(elected_manifest, self._content, at)
             version = elect(uow, self.job, result.draft_id, manifest, at)
             queue_evaluation(uow, spec, version, self.job.stream, at)

@@ -19,24 +19,23 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
-from ptkstore.application.planning.evaluation_plans import metric_of
-from ptkstore.application.ptks.earlier_looks import confidence_of, earlier_looks
+from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.candidates import Candidate, asked_of, read_candidate
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.evaluations import (
+    AskedSums,
     Evaluation,
     GroupedMass,
     JudgedMass,
     RiskMass,
-    accept_epsilon,
-    reject_epsilon,
 )
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks.accept_deadlines import GivenUp, has_timed_out, terms_without_timeout
+from ptkstore.domain.ptks.accept import Accept
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.validations import ACCEPT, REJECT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
@@ -113,20 +112,14 @@ class _Validating(OnTestSet):
             return Ended(Outcome.FAILED, UNREADABLE)
         if asked_of(claimed.spec) != self._candidate.asked:
             return Ended(Outcome.WITHDRAWN, CHANGED)
-        spec, confidence = claimed.spec, confidence_of(claimed.spec.config)
-        if not earlier_looks(uow, spec).leaves_room(confidence):
+        spec, accept = claimed.spec, _accept_of(claimed.spec)
+        if not earlier_looks(uow, spec).leaves_room(accept.confidence):
             give_up(uow, spec, GivenUp.CONFIDENCE, self.job.window.index, self._now(), self.job.look)
             return Ended(Outcome.REFUSED, NO_CONFIDENCE_LEFT)
         return super().price(uow, claimed)
 
-    def epsilon(self, config: Mapping[str, Any]) -> float | None:
-        return accept_epsilon(config)
-
-    def reject_epsilon(self, config: Mapping[str, Any]) -> float | None:
-        return reject_epsilon(config)
-
-    def metric(self, config: Mapping[str, Any]) -> str:
-        return metric_of(config)
+    def asked(self, spec: PtkSpec) -> AskedSums | None:
+        return None if spec.accept is None else spec.accept.sums
 
     def was_kept(self, uow: CatalogView, result: RiskMass) -> bool:
         kept = uow.validations.of(str(self.job.ptk_id))
@@ -150,7 +143,7 @@ class _Validating(OnTestSet):
             give_up(uow, spec, GivenUp.REJECT, job.window.index, at, job.look)
             return Outcome.DONE
         uow.notify_owner(Notice.of_run(job, f"validation-{verdict['decision']}", at))
-        if has_timed_out(spec.waiting, spec.config, job.window.index + 1, spent.stream.policy):
+        if spec.has_timed_out(job.window.index + 1, spent.stream.policy):
             give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at, job.look)
         return Outcome.DONE
 
@@ -160,8 +153,8 @@ class _Validating(OnTestSet):
         from ptklib.state import ReleasedState
         from ptklib.validation import AcceptTerms, GroupSums, joined
 
-        spec = spent.spec
-        terms = AcceptTerms.of(terms_without_timeout(spec.config))
+        spec, accept = spent.spec, _accept_of(spent.spec)
+        terms = AcceptTerms.of(accept.terms)
         earlier = earlier_looks(uow, spec)
         look = (earlier.number + 1, earlier.failure)
         paid, paid_for_class = self.paid(spent)
@@ -202,6 +195,12 @@ class _Validating(OnTestSet):
             )
         if spec.waiting is not None:
             uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))
+
+
+def _accept_of(spec: PtkSpec) -> Accept:
+    """What a PTK asks for whose states are validated."""
+    assert spec.accept is not None  # it asks for what it asked when its candidate was trained
+    return spec.accept
 
 
 def _of_state(result: RiskMass) -> RiskMass:

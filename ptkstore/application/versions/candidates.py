@@ -9,7 +9,6 @@ from typing import Any
 
 from ptkstore.application.versions.elected_files import state_files
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.ptks.accept_deadlines import terms_without_timeout
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
@@ -31,7 +30,7 @@ class Candidate:
 
 def asked_of(spec: PtkSpec) -> dict[str, Any]:
     """Return what a PTK asks of its states: the test, its target, and whose rows it is about."""
-    terms = terms_without_timeout(spec.config)
+    terms = None if spec.accept is None else dict(spec.accept.terms)
     return {"target": spec.target, "accept": terms, "where": spec.config.get("where")}
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Self
 
-from ptkstore.domain.durations import duration, duration_text
+from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest
-
-TIMEOUT = "timeout"
-"""The field of `accept` that the store reads itself; the library reads the others."""
 
 
 class GivenUp(StrEnum):
@@ -52,46 +50,29 @@ class AcceptDeadline:
         """Return the deadline once a state of this window was accepted."""
         return AcceptDeadline(max(self.since, window + 1))
 
+    def has_passed(self, timeout: timedelta | None, window: int, policy: Policy) -> bool:
+        """Return whether a PTK waited for its whole timeout before this window began, in the stream's event time.
 
-def check_timeout(config: Mapping[str, Any], every: int, policy: Policy) -> None:
+        It follows from window numbers, the policy and verdicts alone, so a replay decides the same. A PTK whose
+        training or validation is under way is not given up yet: its verdict may be ACCEPT.
+        """
+        if self.given_up is not None or timeout is None:
+            return False
+        return (window - self.since) * policy.window >= timeout
+
+
+def check_timeout(timeout: timedelta | None, every: int, policy: Policy) -> None:
     """Raise `InvalidRequest` for a timeout that no PTK trained every so many windows of the stream can have."""
-    if (given := _timeout_of(config)) is None:
+    if timeout is None:
         return
-    span = duration(given)
-    if span > policy.window * policy.retention_windows:
+    kept = policy.window * policy.retention_windows
+    if timeout > kept:
         raise InvalidRequest(
-            f"the timeout of accept is {duration_text(span)}; the stream keeps rows for "
-            f"{duration_text(policy.window * policy.retention_windows)} after their window, and it may not be longer"
+            f"the timeout of accept is {duration_text(timeout)}; the stream keeps rows for {duration_text(kept)} after "
+            "their window, and it may not be longer"
         )
-    if span < policy.window * every:
+    if timeout < policy.window * every:
         raise InvalidRequest(
-            f"the timeout of accept is {duration_text(span)}, shorter than the time between two trainings, "
+            f"the timeout of accept is {duration_text(timeout)}, shorter than the time between two trainings, "
             f"{duration_text(policy.window * every)}"
         )
-
-
-def has_timed_out(
-    waiting: AcceptDeadline | None, config: Mapping[str, Any], window: int, policy: Policy
-) -> bool:
-    """Return whether a PTK waited for its whole timeout before this window began, in the stream's event time.
-
-    It follows from window numbers, the policy and verdicts alone, so a replay decides the same. A PTK whose training
-    or validation is under way is not given up yet: its verdict may be ACCEPT.
-    """
-    given = _timeout_of(config)
-    if waiting is None or waiting.given_up is not None or given is None:
-        return False
-    return (window - waiting.since) * policy.window >= duration(given)
-
-
-def terms_without_timeout(config: Mapping[str, Any]) -> Any:
-    """Return what the library reads of `accept`."""
-    given = config.get("accept")
-    if not isinstance(given, Mapping):
-        return given
-    return {name: value for name, value in given.items() if name != TIMEOUT}
-
-
-def _timeout_of(config: Mapping[str, Any]) -> Any:
-    given = config.get("accept")
-    return given.get(TIMEOUT) if isinstance(given, Mapping) else None

@@ -20,6 +20,7 @@ from ptkstore.domain.fields import (
     declared_json,
     fields_of,
 )
+from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
@@ -105,6 +106,18 @@ class PtkSpec:
     def wants(self, window: int) -> bool:
         """Return whether a window is read for the PTK's training or its profile, as far as that is public."""
         return self.trains_on(window) or (self.profile is not None and not self.has_given_up)
+
+    @property
+    def accept(self) -> Accept | None:
+        """The verdict that each of its trained states needs; None if they need none."""
+        return Accept.of(self.config)
+
+    def has_timed_out(self, window: int, policy: Policy) -> bool:
+        """Return whether no state was accepted for its whole timeout before this window began."""
+        accept = self.accept
+        if self.waiting is None or accept is None:
+            return False
+        return self.waiting.has_passed(accept.timeout, window, policy)
 
     @property
     def has_given_up(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a PTK pays for an estimate or a verdict, and what looks may be wrong with together."""
+"""What a PTK pays for an estimate, and what looks may be wrong with together."""
 
 from __future__ import annotations
 
@@ -9,32 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptklib.validation.looks import LOOKS_MOST, look_failure
-from ptkstore.domain.evaluations import RiskMass, accept_epsilon, estimate_epsilon, evaluation_epsilon
+from ptkstore.domain.evaluations import AskedSums, RiskMass, evaluation_sums
 from ptkstore.domain.validations import EarlierLooks, Validation, since_accepted
 from ptkstore.errors import InvalidRequest
 from tests.support.builders import NOW, PTK
 
 
-def test_a_verdict_pays_for_the_estimate_as_well() -> None:
-    both = {"accept": {"epsilon": 0.05}, "evaluate": {"epsilon": 0.1}}
-    assert (accept_epsilon(both), evaluation_epsilon(both), estimate_epsilon(both)) == (0.05, 0.1, 0.05)
-    assert estimate_epsilon({"evaluate": {"epsilon": 0.1}}) == 0.1
-    assert (accept_epsilon({}), evaluation_epsilon({}), estimate_epsilon({})) == (None, None, None)
+@pytest.mark.parametrize("wrong", [0.1, [], {}, {"confidence": 0.9}, {"epsilon": 0}, {"epsilon": "a"}])
+def test_an_estimate_that_names_no_epsilon_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidRequest, match="evaluate"):
+        evaluation_sums({"evaluate": wrong})
 
 
-@pytest.mark.parametrize(
-    "wrong", [0.1, [], {}, {"confidence": 0.9}, {"epsilon": 0}, {"epsilon": "a"}, {"epsilon": 11}]
-)
-@pytest.mark.parametrize("field", ["accept", "evaluate"])
-def test_what_names_no_epsilon_is_refused(field: str, wrong: Any) -> None:
-    with pytest.raises(InvalidRequest, match=field):
-        estimate_epsilon({field: wrong})
-
-
-def test_an_estimate_has_no_other_terms_and_an_accept_may() -> None:
-    assert accept_epsilon({"accept": {"epsilon": 0.1, "confidence": 0.9}}) == 0.1
+def test_an_estimate_has_no_other_terms() -> None:
+    assert evaluation_sums({"evaluate": {"epsilon": 0.1}}) == AskedSums(0.1, "loss", None)
+    assert evaluation_sums({}) is None
     with pytest.raises(InvalidRequest, match="what an estimate costs"):
-        evaluation_epsilon({"evaluate": {"epsilon": 0.1, "confidence": 0.9}})
+        evaluation_sums({"evaluate": {"epsilon": 0.1, "confidence": 0.9}})
 
 
 def look(number: int, verdict: dict[str, float], elected: int = 0) -> Validation:
