@@ -10,8 +10,8 @@ from ptklib.profiling.bounds import laplace_quantile
 from ptklib.profiling.estimates import LossEstimate
 from ptklib.scalars import finite_number
 from ptklib.validation.bounds import lower_bound, upper_bound
-from ptklib.validation.looks import check_confidence, check_look, look_failure, next_failure
-from ptklib.validation.verdicts import Decision, Metric, Verdict
+from ptklib.validation.looks import Look, check_confidence
+from ptklib.validation.verdicts import Metric, Verdict
 
 Interval = tuple[float, float]
 
@@ -60,8 +60,8 @@ class ErrorValidator:
         """
         if finite_number(scale, "scale", InvalidParameterError) <= 0:
             raise InvalidParameterError("scale must be positive")
-        failure = look_failure(self.confidence, look)
-        return self._verdict(laplace_quantile(float(scale), failure / 2) - 1, look)
+        this = Look.of(self.confidence, look)
+        return self._verdict(laplace_quantile(float(scale), this.failure / 2) - 1, this)
 
     def of_mean(self, released: float, sums: LossEstimate, look: int = 1) -> Verdict:
         """Return the verdict on a mean against the expected value of a unit.
@@ -73,11 +73,11 @@ class ErrorValidator:
         sums : LossEstimate
             Of the values of test units, as `LossSums` releases them.
         """
-        failure = look_failure(self.confidence, look)
-        low, high = _interval(sums, failure)
+        this = Look.of(self.confidence, look)
+        low, high = _interval(sums, this.failure)
         bounds = Bounds.of(self.bounds, "value")
         width = bounds.high - bounds.low
-        return self._verdict(_miss(released, (bounds.low + low * width, bounds.low + high * width)), look)
+        return self._verdict(_miss(released, (bounds.low + low * width, bounds.low + high * width)), this)
 
     def of_means(
         self,
@@ -104,10 +104,10 @@ class ErrorValidator:
         """
         if len(released) != len(sums) or not sums:
             raise InvalidParameterError("each group has a mean and sums")
-        failure = next_failure(self.confidence, look, spent)
+        this = Look.of(self.confidence, look, spent)
         bounds = Bounds.of(self.bounds, "value")
         width = bounds.high - bounds.low
-        sides = [(lower_bound(one, failure), upper_bound(one, failure)) for one in sums]
+        sides = [(lower_bound(one, this.failure), upper_bound(one, this.failure)) for one in sums]
         misses = [
             _miss(mean, (bounds.low + low * width, bounds.low + high * width))
             for mean, (low, high) in zip(released, sides, strict=True)
@@ -115,7 +115,7 @@ class ErrorValidator:
         means = [None if one.loss is None else bounds.low + one.loss * width for one in sums]
         seen = [abs(mean - at) for mean, at in zip(released, means, strict=True) if at is not None]
         estimate = max(seen) if len(seen) == len(sums) else None
-        return self._verdict(max(misses), look, failure, estimate)
+        return self._verdict(max(misses), this, estimate)
 
     def of_variance(
         self, released: float, sums: LossEstimate, squares: LossEstimate, look: int = 1
@@ -129,12 +129,13 @@ class ErrorValidator:
         sums, squares : LossEstimate
             Of the values of test units, scaled to [0, 1], and of the squares of these. Their epsilons add.
         """
-        failure = look_failure(self.confidence, look) / 2
-        (low, high), (least, most) = _interval(sums, failure), _interval(squares, failure)
+        this = Look.of(self.confidence, look)
+        half = this.failure / 2
+        (low, high), (least, most) = _interval(sums, half), _interval(squares, half)
         bounds = Bounds.of(self.bounds, "value")
         squared = (bounds.high - bounds.low) ** 2
         variance = (max(least - high * high, 0.0) * squared, min(most - low * low, 0.25) * squared)
-        return self._verdict(_miss(released, variance), look)
+        return self._verdict(_miss(released, variance), this)
 
     def of_histogram(self, shares: Sequence[float], sums: Sequence[LossEstimate], look: int = 1) -> Verdict:
         """Return the verdict on the shares of bins, in total variation from those of the population.
@@ -148,24 +149,13 @@ class ErrorValidator:
         """
         if len(shares) != len(sums) or not sums:
             raise InvalidParameterError("each bin has a share and sums")
-        failure = look_failure(self.confidence, look) / len(sums)
-        misses = [_miss(share, _interval(one, failure)) for share, one in zip(shares, sums, strict=True)]
-        return self._verdict(min(sum(misses) / 2, 1.0), look)
+        this = Look.of(self.confidence, look)
+        each = this.failure / len(sums)
+        misses = [_miss(share, _interval(one, each)) for share, one in zip(shares, sums, strict=True)]
+        return self._verdict(min(sum(misses) / 2, 1.0), this)
 
-    def _verdict(
-        self, bound: float, look: int, failure: float | None = None, estimate: float | None = None
-    ) -> Verdict:
-        target = float(self.target)
-        return Verdict(
-            Decision.ACCEPT if bound <= target else Decision.RETRY,
-            Metric.ERROR,
-            target,
-            bound,
-            estimate,
-            float(self.confidence),
-            check_look(look),
-            look_failure(self.confidence, look) if failure is None else failure,
-        )
+    def _verdict(self, bound: float, look: Look, estimate: float | None = None) -> Verdict:
+        return Verdict.at_most(float(self.target), bound, Metric.ERROR, look, estimate=estimate)
 
 
 def _interval(sums: LossEstimate, failure: float) -> Interval:

@@ -1,5 +1,8 @@
 """How the probability of a false verdict is divided over repeated looks at one target."""
 
+from dataclasses import dataclass
+from typing import Self
+
 from ptklib.exceptions import InvalidParameterError
 from ptklib.scalars import finite_number, whole_number
 
@@ -85,3 +88,28 @@ def spent_after(confidence: object, n: int, looks: int, spent: float) -> float:
     eta = 1 - check_confidence(confidence)
     left = eta - spent
     return spent if left <= 0 else eta - left * (looks + 1) / (looks + n + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a target.
+
+    Parameters
+    ----------
+    confidence : float
+        Of all looks together.
+    number : int
+        From 1 on.
+    failure : float
+        Probability with which this look may be wrong.
+    """
+
+    confidence: float
+    number: int
+    failure: float
+
+    @classmethod
+    def of(cls, confidence: object, number: object, spent: float | None = None) -> Self:
+        """Return a look after others that used `spent`, as `next_failure` divides what is left."""
+        failure = next_failure(confidence, number, spent)
+        return cls(check_confidence(confidence), check_look(number), failure)

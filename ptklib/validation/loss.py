@@ -7,8 +7,8 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.estimates import LossEstimate
 from ptklib.scalars import finite_number
 from ptklib.validation.bounds import NoisySums, upper_bound_of
-from ptklib.validation.looks import check_confidence, check_look, next_failure
-from ptklib.validation.verdicts import Decision, Metric, Verdict
+from ptklib.validation.looks import Look, check_confidence
+from ptklib.validation.verdicts import Metric, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,10 @@ class LossValidator:
             What the looks before this one may be wrong with together: the sum of their `failure`. None if all had
             this confidence.
         """
-        failure, noisy = next_failure(self.confidence, look, spent), NoisySums.of(sums)
-        widest, target = float(self.loss_bound), float(self.target)
-        bound = upper_bound_of(noisy, failure) * widest
-        return Verdict(
-            Decision.ACCEPT if bound <= target else Decision.RETRY,
-            Metric.LOSS,
-            target,
-            bound,
-            None if sums.loss is None else sums.loss * widest,
-            float(self.confidence),
-            check_look(look),
-            failure,
-        )
+        this, widest = Look.of(self.confidence, look, spent), float(self.loss_bound)
+        bound = upper_bound_of(NoisySums.of(sums), this.failure) * widest
+        estimate = None if sums.loss is None else sums.loss * widest
+        return Verdict.at_most(float(self.target), bound, Metric.LOSS, this, estimate=estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +100,7 @@ class AccuracyValidator:
 
     def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return ACCEPT or RETRY for the model whose wrong answers were added; as for `LossValidator`."""
-        failure = next_failure(self.confidence, look, spent)
-        bound = 1 - upper_bound_of(NoisySums.of(sums), failure)
-        return Verdict(
-            Decision.ACCEPT if bound >= float(self.target) else Decision.RETRY,
-            Metric.ACCURACY,
-            float(self.target),
-            bound,
-            None if sums.loss is None else 1 - sums.loss,
-            float(self.confidence),
-            check_look(look),
-            failure,
-        )
+        this = Look.of(self.confidence, look, spent)
+        bound = 1 - upper_bound_of(NoisySums.of(sums), this.failure)
+        estimate = None if sums.loss is None else 1 - sums.loss
+        return Verdict.at_least(float(self.target), bound, this, estimate=estimate)

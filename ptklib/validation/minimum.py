@@ -18,9 +18,9 @@ from ptklib.profiling.samples import ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.spec import estimator_from_spec
 from ptklib.validation.bounds import NoisySums, upper_bound_of
-from ptklib.validation.looks import check_confidence, check_look, next_failure
+from ptklib.validation.looks import Look
 from ptklib.validation.loss import LossValidator
-from ptklib.validation.verdicts import Decision, Metric, Verdict
+from ptklib.validation.verdicts import Verdict
 
 _MASS = "mass"
 
@@ -146,20 +146,11 @@ class MinimumValidator:
         spent : float, optional
             As for `LossValidator`.
         """
-        failure = next_failure(self.confidence, look, spent)
+        this, widest = Look.of(self.confidence, look, spent), float(self.loss_bound)
         noisy = NoisySums.of(sums, MINIMUM_SENSITIVITY)
-        widest = float(self.loss_bound)
-        bound = (1 - upper_bound_of(noisy.swapped(), failure)) * widest
-        return Verdict(
-            Decision.REJECT if bound > float(self.target) else Decision.RETRY,
-            Metric.LOSS,
-            float(self.target),
-            bound,
-            None if sums.loss is None else sums.loss * widest,
-            check_confidence(self.confidence),
-            check_look(look),
-            failure,
-        )
+        bound = (1 - upper_bound_of(noisy.swapped(), this.failure)) * widest
+        estimate = None if sums.loss is None else sums.loss * widest
+        return Verdict.out_of_reach(float(self.target), bound, this, estimate=estimate)
 
 
 def validation_loss(accept: PrivacyLoss, reject: PrivacyLoss, *, same_rows: bool) -> PrivacyLoss:

@@ -1,13 +1,13 @@
 """What a validator says: a decision and the numbers that it follows from."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.scalars import finite_number
-from ptklib.validation.looks import check_confidence, check_look
+from ptklib.validation.looks import Look, check_confidence, check_look
 
 BESIDE = frozenset({"assurance", "asserted_by", "windows", "minimum", "groups"})
 """What a record may say beside a verdict: whose word its losses are, its windows, and further sums of its release."""
@@ -78,6 +78,44 @@ class Verdict:
         object.__setattr__(self, "confidence", check_confidence(self.confidence))
         object.__setattr__(self, "look", check_look(self.look))
 
+    @classmethod
+    def at_most(
+        cls, target: float, bound: float, metric: Metric, look: Look, *, estimate: float | None
+    ) -> Self:
+        """Return ACCEPT if a loss or an error was shown to be at most the target, and RETRY if not.
+
+        Parameters
+        ----------
+        bound : float
+            The metric is at most that, unless this look is wrong.
+        """
+        decision = Decision.ACCEPT if bound <= target else Decision.RETRY
+        return cls._of_look(
+            look, decision=decision, metric=metric, target=target, bound=bound, estimate=estimate
+        )
+
+    @classmethod
+    def at_least(cls, target: float, bound: float, look: Look, *, estimate: float | None) -> Self:
+        """Return ACCEPT if an accuracy was shown to be at least the target, and RETRY if not."""
+        decision = Decision.ACCEPT if bound >= target else Decision.RETRY
+        metric = Metric.ACCURACY
+        return cls._of_look(
+            look, decision=decision, metric=metric, target=target, bound=bound, estimate=estimate
+        )
+
+    @classmethod
+    def out_of_reach(cls, target: float, bound: float, look: Look, *, estimate: float | None) -> Self:
+        """Return REJECT if the least loss of a class was shown to be above the target, and RETRY if not."""
+        decision = Decision.REJECT if bound > target else Decision.RETRY
+        metric = Metric.LOSS
+        return cls._of_look(
+            look, decision=decision, metric=metric, target=target, bound=bound, estimate=estimate
+        )
+
+    @classmethod
+    def _of_look(cls, look: Look, **found: Any) -> Self:
+        return cls(**found, confidence=look.confidence, look=look.number, failure=look.failure)
+
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain JSON values."""
         plain = {
@@ -117,13 +155,4 @@ def joined(accept: Verdict, reject: Verdict) -> Verdict:
         return accept
     if accept.decision is not Decision.ACCEPT:
         return reject
-    return Verdict(
-        Decision.RETRY,
-        accept.metric,
-        accept.target,
-        accept.bound,
-        accept.estimate,
-        accept.confidence,
-        accept.look,
-        accept.failure,
-    )
+    return replace(accept, decision=Decision.RETRY)

@@ -108,7 +108,7 @@ def test_eight_looks_are_wrong_as_rarely_as_one(monkeypatch: pytest.MonkeyPatch)
         return sum(Decision.ACCEPT in decisions[at : at + looks] for at in range(0, len(sums), looks))
 
     by_schedule = wrong()
-    monkeypatch.setattr("ptklib.validation.loss.next_failure", lambda confidence, *_: 1 - confidence)
+    monkeypatch.setattr("ptklib.validation.looks.next_failure", lambda confidence, *_: 1 - confidence)
     assert by_schedule <= allowed(eta, tries) < wrong()
 
 
