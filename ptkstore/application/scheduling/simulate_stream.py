@@ -9,12 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 from ptklib.exceptions import PtklibError
+from ptkstore.application.ledger.charging import charge_of
+from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.newcomers import why_it_never_fits
-from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of, is_of_context, line_of
+from ptkstore.application.scheduling.waiting_ptks import as_waiting, is_of_context, line_of
 from ptkstore.domain.accounting.accountants import Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
@@ -42,7 +45,7 @@ from ptkstore.domain.scheduling.simulation.simulator import (
     StrategyState,
     simulate,
 )
-from ptkstore.domain.scheduling.simulation.work import Work
+from ptkstore.domain.scheduling.simulation.work import CALIBRATION, CHARGE, Work
 from ptkstore.domain.scheduling.simulation.workload import draw_arrivals
 from ptkstore.domain.scheduling.strategies import Strategy
 from ptkstore.domain.streams.blocks import groups_of
@@ -112,15 +115,16 @@ def simulate_stream(
             least_significance=budgeting.least_significance,
             most_significance=budgeting.most_significance,
         )
-    refused = _refused(informed.values(), policy)
+    work = Work(MOST_STEPS)
+    refused = _refused(informed.values(), policy, work)
     coming = [(time, ptk_id) for time, ptk_id in arrivals if ptk_id not in refused]
-    lines = _lines(coming, informed, policy, request.windows)
-    unserved = {} if budgeting is None else _refused(informed.values(), budgeting)
+    lines = _lines(coming, informed, policy, request.windows, work)
+    unserved = {} if budgeting is None else _refused(informed.values(), budgeting, work)
     return SimulationResult(
         stream,
         request,
         len(coming),
-        _results(lines, request.schedulers, informed, policy, budgeting),
+        _results(lines, request.schedulers, informed, policy, budgeting, work),
         tuple(sorted({_name(one) for line in lines for one in line.ptks if _is_unknown(one, informed)})),
         tuple(refused.get(ptk_id) or unserved[ptk_id] for ptk_id in sorted({*refused, *unserved})),
     )
@@ -191,9 +195,9 @@ def _check_blocks(policy: Policy, windows: int) -> None:
         )
 
 
-def _refused(specs: Iterable[PtkSpec], policy: Policy) -> dict[str, RefusedPtk]:
+def _refused(specs: Iterable[PtkSpec], policy: Policy, work: Work) -> dict[str, RefusedPtk]:
     """The PTKs that a stream of this policy would not register."""
-    reasons = ((spec.ptk_id, _refusal(spec, policy)) for spec in specs)
+    reasons = ((spec.ptk_id, _refusal(spec, policy, work)) for spec in specs)
     return {
         ptk_id: RefusedPtk(ptk_id, policy.scheduler.value, reason)
         for ptk_id, reason in reasons
@@ -201,16 +205,24 @@ def _refused(specs: Iterable[PtkSpec], policy: Policy) -> dict[str, RefusedPtk]:
     }
 
 
-def _refusal(spec: PtkSpec, policy: Policy) -> str | None:
+def _refusal(spec: PtkSpec, policy: Policy, work: Work) -> str | None:
     try:
-        return why_it_never_fits(spec, policy)
+        one, why = as_waiting(spec, policy, _ANY_TIME), why_it_never_fits(spec, policy)
+        steps = _steps_of_charge(event_of(spec.estimator, one.losses[0]))
     except (PtklibError, InvalidRequest) as error:
         return str(error)
+    work.count((2 + len(one.menu)) * steps)
+    return why
 
 
 def _lines(
-    arrivals: Sequence[tuple[float, str]], specs: Mapping[str, PtkSpec], policy: Policy, windows: int
+    arrivals: Sequence[tuple[float, str]],
+    specs: Mapping[str, PtkSpec],
+    policy: Policy,
+    windows: int,
+    work: Work,
 ) -> list[_Line]:
+    charged = _charges(specs, policy, work)
     facts = {
         ptk_id: as_waiting(specs[ptk_id], policy, _ANY_TIME) for ptk_id in {name for _, name in arrivals}
     }
@@ -219,13 +231,14 @@ def _lines(
         again = replace(facts[ptk_id], ptk_id=f"{ptk_id}#{count:06}", arrived=int(time * 1e6))
         ptk = SimulatedPtk(again, time, _Test(again, specs[ptk_id]).accepts)
         by_line.setdefault(str(line_of(specs[ptk_id], policy)), []).append(ptk)
-    return [_line(policy.lines[line], ptks, specs, policy, windows) for line, ptks in sorted(by_line.items())]
+    return [
+        _line(policy.lines[line], ptks, charged, policy, windows) for line, ptks in sorted(by_line.items())
+    ]
 
 
 def _line(
-    capacity: Loss, ptks: Sequence[SimulatedPtk], specs: Mapping[str, PtkSpec], policy: Policy, windows: int
+    capacity: Loss, ptks: Sequence[SimulatedPtk], charged: ChargeOf, policy: Policy, windows: int
 ) -> _Line:
-    charged = _charges(specs, policy)
     least = [charged(name, one.facts.losses[0]) for name, one in {_name(one): one for one in ptks}.items()]
     whole = whole_block(policy.accountant, capacity, least)
     blocks = tuple(replace(whole, group=group) for group in range(groups_of(policy)))
@@ -233,9 +246,21 @@ def _line(
     return _Line(capacity, stream, tuple(ptks))
 
 
-def _charges(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
-    charged = cache(charges_of(specs, policy))
+def _charges(specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> ChargeOf:
+    """What losses of PTKs are charged; each is computed and counted once."""
+
+    @cache
+    def charged(ptk_id: str, loss: Loss) -> Charge:
+        event = event_of(specs[ptk_id].estimator, loss)
+        work.count(_steps_of_charge(event))
+        return charge_of(event, policy.accountant, loss)
+
     return lambda ptk_id, loss: charged(ptk_id.partition("#")[0], loss)
+
+
+def _steps_of_charge(event: Mapping[str, Any]) -> int:
+    parts = event.get("events", ())
+    return CALIBRATION if event["name"] == "PoissonSampled" else max([CHARGE, *map(_steps_of_charge, parts)])
 
 
 def _below_all(charges: Iterable[Charge]) -> Charge:
@@ -275,8 +300,9 @@ def _results(
     specs: Mapping[str, PtkSpec],
     policy: Policy,
     budgeting: Policy | None,
+    work: Work,
 ) -> tuple[SchedulerResult, ...]:
-    found, work = [], Work(MOST_STEPS)
+    found = []
     for scheduler in schedulers:
         outcomes = []
         for line in lines:

@@ -106,9 +106,17 @@ class Holding:
         """Return the holding without what was taken of some blocks: units and deltas by number."""
         if not taken:
             return self
-        gone = np.array([taken.get(number, (0, 0)) for number in self.numbers.tolist()], dtype=np.int64)
-        gone = gone.reshape(-1, 2)
-        return replace(self, nano=self.nano - gone[:, 0], atto=self.atto - gone[:, 1])
+        numbers, gone = np.array(sorted(taken)), np.array([taken[number] for number in sorted(taken)])
+        place = np.searchsorted(numbers, self.numbers).clip(max=len(numbers) - 1)
+        hit = numbers[place] == self.numbers
+        nano, atto = np.where(hit, gone[place].T, 0)
+        return replace(self, nano=self.nano - nano, atto=self.atto - atto)
+
+    def left_of(self, windows: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Return what each block of some windows has: units and deltas by number."""
+        at = np.flatnonzero(np.isin(self.windows, windows))
+        amounts = zip(self.nano[at].tolist(), self.atto[at].tolist(), strict=True)
+        return dict(zip(self.numbers[at].tolist(), amounts, strict=True))
 
     def nth_largest(self, n: int) -> int:
         """Return the n-th largest amount that one block has, 0 if there are fewer blocks."""

@@ -71,6 +71,5 @@ class Competing:
             claims.append(
                 Claim(one.ptk_id, one.arrived, tuple(due), (max(due.values()), one.charge.delta_atto))
             )
-            rooms = zip(holding.numbers.tolist(), holding.nano.tolist(), holding.atto.tolist(), strict=True)
-            left |= {number: (nano, atto) for number, nano, atto in rooms if number in due}
+            left |= holding.left_of(one.windows)
         return self.order(claims, left, (self.whole.left_nano, self.whole.left_atto))

@@ -15,7 +15,7 @@ from ptkstore.domain.scheduling.simulation.work import Work
 from ptkstore.domain.scheduling.strategies import Strategy
 
 COMPARISON, BLOCKS_A_STEP = 25, 100
-"""Steps of one comparison of a charge with blocks, and how many blocks take one more."""
+"""Steps of reading what a PTK may use, or of comparing a charge with it, and how many blocks take one more."""
 PASS, SHARES_A_STEP = 50, 200
 """Steps of one pass over a table of allowances, and how many of its entries take one more."""
 
@@ -101,17 +101,18 @@ class SchedulerState(Protocol):
 class StrategyState:
     """A strategy such as `adaptive`, and the allowances of those who wait.
 
-    Each comparison of a charge with what a PTK may use is counted as work, and so is what is done to allowances.
+    Counted as work are: reading what a PTK may use, comparing a charge with it, and passes over all allowances.
     """
 
     def __init__(self, strategy: Strategy, stream: SimulatedStream, work: Work | None = None) -> None:
         self._strategy, self._stream = strategy, stream
         self._room, self._n_waiting = Allowances(), 0
         self._work = Work() if work is None else work
+        self._comparison = COMPARISON if strategy.shares_out else 2 * COMPARISON  # it sorts claims as well
 
     def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
         """What a loss is charged; a strategy asks once for each comparison."""
-        self._work.count(COMPARISON + len(self._room) // BLOCKS_A_STEP)
+        self._work.count(self._comparison + len(self._room) // BLOCKS_A_STEP)
         return self._stream.charge_of(ptk_id, loss)
 
     def _count_shares(self) -> None:
@@ -157,6 +158,7 @@ class StrategyState:
         if self._strategy.shares_out:
             self._count_shares()
             self._room.divide()
+        self._work.count(len(waiting) * (COMPARISON + len(self._room) // BLOCKS_A_STEP))
         proposals = self._strategy.propose(waiting, self._room, self._charge_of)
         take = self._room.take if self._strategy.shares_out else self._room.take_free
         for one in proposals:

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from ptkstore.errors import InvalidRequest
 
+CHARGE = 1_000
+"""Steps of computing what a loss is charged."""
+CALIBRATION = 150_000
+"""Steps of that where the noise of sampled rows has to be found for the loss, as for gradient descent."""
+
 
 @dataclass(slots=True)
 class Work:

@@ -15,17 +15,15 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.scheduling.simulation.outcomes import SchedulerResult, SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import MODES, SimulatedScheduler, SimulationRequest
+from ptkstore.domain.scheduling.simulation.work import CALIBRATION, CHARGE, Work
 from ptkstore.errors import InvalidRequest, UnknownName
 from tests.support.world import STREAM, World
 
 PTK = "taxi.speed"
 TESTED: dict[str, Any] = {"accept": {"metric": "loss", "epsilon": 0.2}}
-EVERY: dict[str, Any] = {
-    "schedulers": tuple(SimulatedScheduler),
-    "least_significance": 0.1,
-    "most_significance": 0.2,
-}
-"""All schedulers, with bounds on significance that whatever fits a block meets."""
+BOUNDS = {"least_significance": 0.1, "most_significance": 0.2}
+"""Bounds on significance that whatever fits a block meets."""
+EVERY: dict[str, Any] = {"schedulers": tuple(SimulatedScheduler), **BOUNDS}
 
 
 @pytest.fixture
@@ -197,14 +195,49 @@ def test_work_is_bounded_over_all_schedulers(stream: World, monkeypatch: pytest.
     stream.register(epsilon=0.6)
     alone = [simulated(stream, rate=3, windows=20, schedulers=(one,)) for one in MODES]
     assert all(one.arrived for one in alone)
-    monkeypatch.setattr(module, "MOST_STEPS", 100_000)
-    for one in (SimulatedScheduler.CONSERVE, SimulatedScheduler.GUIDED):
-        simulated(stream, rate=3, windows=20, schedulers=(one,))
-    with pytest.raises(InvalidRequest, match="more than 100000 steps"):
+    monkeypatch.setattr(module, "MOST_STEPS", 150_000)
+    simulated(stream, rate=3, windows=20, schedulers=(SimulatedScheduler.GUIDED,))
+    with pytest.raises(InvalidRequest, match="more than 150000 steps"):
         simulated(stream, rate=3, windows=20, **EVERY)
     monkeypatch.setattr(module, "MOST_BLOCKS", 7)
     with pytest.raises(InvalidRequest, match="8 blocks"):
         simulated(stream, rate=3, windows=20)
+
+
+@pytest.mark.parametrize("scheduler", SimulatedScheduler)
+def test_any_scheduler_is_stopped_at_the_limit_and_a_simulation_takes_the_same_steps_each_time(
+    stream: World, scheduler: SimulatedScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.register(epsilon=0.6)
+    counts: list[Work] = []
+
+    def counted(most: int) -> Work:
+        counts.append(Work(most))
+        return counts[-1]
+
+    monkeypatch.setattr(module, "Work", counted)
+    asked: dict[str, Any] = {**(BOUNDS if scheduler is SimulatedScheduler.BUDGETING else {}), "windows": 30}
+    for _ in range(2):
+        simulated(stream, 3.0, **{**asked, "schedulers": (scheduler,)})
+    first, again = counts
+    assert first.done == again.done > 30_000
+    monkeypatch.setattr(module, "MOST_STEPS", first.done - 1)
+    with pytest.raises(InvalidRequest, match=f"more than {first.done - 1} steps"):
+        simulated(stream, 3.0, **{**asked, "schedulers": (scheduler,)})
+
+
+def test_charges_that_are_computed_count_and_those_of_sampled_rows_count_for_more(
+    stream: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No PTK is named as refused because the limit was reached."""
+    stream.register(epsilon=0.1)
+    monkeypatch.setattr(module, "MOST_STEPS", CHARGE)
+    with pytest.raises(InvalidRequest, match="steps"):
+        simulated(stream)
+    noise = {"name": "DiscreteGaussian", "sigma": 2.0, "sensitivity": 1}
+    sampled = {"name": "PoissonSampled", "noise": noise, "rate": 0.1, "steps": 3}
+    assert module._steps_of_charge(noise) == CHARGE
+    assert module._steps_of_charge({"name": "Composed", "events": [noise, sampled]}) == CALIBRATION
 
 
 def test_policies_that_adaptive_refuses_are_refused(in_files: World) -> None:
