@@ -20,10 +20,9 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale
 from ptklib.mechanisms.threshold import Comparison
 from ptklib.privacy import PrivacyLoss
+from ptklib.profiling.estimates import UNITS
+from ptklib.profiling.loss_steps import loss_steps
 from ptklib.scalars import finite_number, float_above, positive_fraction
-
-UNITS = 2**20
-"""Steps of one clipped loss. Losses become whole steps before they are added, so that sums are exact."""
 
 _MOST = 2**62 / UNITS
 
@@ -81,12 +80,7 @@ class LossSignificance:
         losses : array-like of shape (n_units,)
             One loss of each privacy unit; not a number counts as the largest.
         """
-        values = np.asarray(losses, dtype=np.float64)
-        if values.ndim != 1:
-            raise InvalidParameterError("losses must be a vector, with one loss of each privacy unit")
-        parts = values / self.loss_bound
-        sound = np.clip(np.where(np.isnan(parts), 1.0, parts), 0.0, 1.0)
-        return int(np.rint(sound * UNITS).astype(np.int64).sum())
+        return int(loss_steps(losses, self.loss_bound).sum())
 
     def ahead(self, losses: npt.ArrayLike, line: float) -> int:
         """Return by how many steps the significance is above a public line. It is private: compare it with noise.

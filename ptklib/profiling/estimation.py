@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator
@@ -12,6 +13,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.estimates import UNITS, LossEstimate
 from ptklib.profiling.evaluation import RowValidation
+from ptklib.profiling.loss_steps import loss_steps
 from ptklib.profiling.risks import RowRisk, WrongAnswers, risk_of
 from ptklib.profiling.samples import Examples, ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
@@ -102,21 +104,15 @@ def mass_plan(epsilon: object) -> ReleasePlan:
     return plan_release((Component(_MASS, 2, UNITS),), check_epsilon(epsilon), 0)
 
 
-def draw_mass(plan: ReleasePlan, losses: Floats) -> LossEstimate:
+def draw_mass(plan: ReleasePlan, losses: npt.ArrayLike, loss_bound: float = 1.0) -> LossEstimate:
     """Return the noisy sums for one loss of each privacy unit; each call is a release of its own.
 
     Parameters
     ----------
-    losses : ndarray of shape (n_units,), float64
-        Clipped to [0, 1]. One that is no number counts as 1.
+    losses : array-like of shape (n_units,)
+        As `loss_steps` clips them.
     """
-    lost = whole_steps(losses)
+    lost = loss_steps(losses, loss_bound)
     mass = np.array([int(lost.sum()), int((UNITS - lost).sum())], dtype=np.int64)
     noisy = plan.draw({_MASS: mass})[_MASS]
     return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
-
-
-def whole_steps(losses: Floats) -> Ints:
-    """Return each loss in whole units; one that is no number counts as 1."""
-    sound = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)
-    return np.asarray(np.rint(sound * UNITS), dtype=np.int64)

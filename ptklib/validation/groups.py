@@ -12,8 +12,8 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.estimates import UNITS, LossEstimate
-from ptklib.profiling.estimation import whole_steps
 from ptklib.profiling.evaluation import row_by_row
+from ptklib.profiling.loss_steps import loss_steps
 from ptklib.profiling.samples import ProfileSet
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.scalars import whole_number
@@ -124,7 +124,7 @@ class GroupSums:
         means = np.bincount(place.reshape(-1), parts, len(cells)) / rows
         _, first, in_unit = np.unique(cells[:, 0], return_index=True, return_inverse=True)
         counts = np.arange(len(cells)) - first[in_unit.reshape(-1)] < self._most(layout)
-        return cells[counts, 1], whole_steps(means[counts])
+        return cells[counts, 1], loss_steps(means[counts])
 
     def _layout(self) -> Layout:
         estimator = self.ptk if isinstance(self.ptk, DPEstimator) else estimator_from_spec(self.ptk)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ptklib.exceptions import InvalidParameterError
@@ -58,10 +57,7 @@ class LossSums:
             One loss of each privacy unit; not a number counts as the largest.
         """
         bound, plan = self._bound(), mass_plan(self.epsilon)
-        values = np.asarray(losses, dtype=np.float64)
-        if values.ndim != 1:
-            raise InvalidParameterError("losses must be a vector, with one loss of each privacy unit")
-        return draw_mass(plan, values / bound)
+        return draw_mass(plan, losses, bound)
 
     def _bound(self) -> float:
         bound = finite_number(self.loss_bound, "loss_bound", InvalidParameterError)

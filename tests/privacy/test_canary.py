@@ -18,7 +18,7 @@ import pytest
 from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.mechanisms.threshold import Comparison as Comparing
 from ptklib.mechanisms.threshold import DrawnThreshold
-from ptklib.significance import UNITS
+from ptklib.profiling.estimates import UNITS
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.service.machine import running
 from ptkstore.domain.budgeting.thresholds import Comparison, Threshold

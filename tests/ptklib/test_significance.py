@@ -10,7 +10,8 @@ import pytest
 from ptklib.accounting import pure_epsilon
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms import DrawnThreshold
-from ptklib.significance import UNITS, LossSignificance, line_units
+from ptklib.profiling.estimates import UNITS
+from ptklib.significance import LossSignificance, line_units
 
 INF, NAN = float("inf"), float("nan")
 

@@ -78,7 +78,8 @@ class Thresholds:
     ) -> int:
         """Draw the thresholds that were paid for, and compare in turn."""
         from ptklib.mechanisms.threshold import DrawnThreshold, first_above
-        from ptklib.significance import UNITS, line_units
+        from ptklib.profiling.estimates import UNITS
+        from ptklib.significance import line_units
 
         comparison = _significance(self.rule).comparison
         for number, step in waiting:
@@ -130,7 +131,7 @@ class Partial:
         import numpy as np
 
         from ptklib.mechanisms import laplace
-        from ptklib.significance import UNITS
+        from ptklib.profiling.estimates import UNITS
 
         exact = float(asking.significance[number])
         if asking.is_public:
