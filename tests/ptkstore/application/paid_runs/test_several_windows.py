@@ -14,6 +14,7 @@ from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams.blocks import HASH_RANGE
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.row_processes import OpenedRows
+from tests.support.dying_process import FILE, KEY, Strike, die_at
 from tests.support.several_windows import queue_training
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 
@@ -173,25 +174,27 @@ def expire_oldest(world: World) -> None:
     world.service.close_windows(STREAM, ORIGIN + 9 * DAY, expire_unfinished=True)
 
 
-@pytest.mark.parametrize("step", [None, "expiring", "key-destroyed", "files-deleted", "expired"])
+STRIKES = (
+    *map(Strike, ("claimed", "expiring", "key-destroyed", "files-deleted", "expired")),
+    *(Strike(what, n) for what in (KEY, FILE) for n in (1, 3)),
+)
+
+
+@pytest.mark.parametrize(
+    "strike", [None, *(pytest.param(one, marks=pytest.mark.long) for one in STRIKES)], ids=str
+)
 def test_sums_of_a_window_that_expires_are_destroyed_and_collected_anew_without_it(
-    tmp_path: Path, step: str | None
+    tmp_path: Path, strike: Strike | None
 ) -> None:
-    """Whoever dies during the expiry: once it is over, nobody can read what the window added to a partial."""
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
+    """A process is killed during the expiry: once it is over, nobody can read what the window added to a partial."""
     world = with_three_windows(tmp_path / "home", n_rows=300, rows_per_partial=100)
     world.work("train")
     world.work("partial")
     of_three = staged_sums(world)
     assert len(of_three) == 3
     expire_oldest(world)
-    if step is not None:
-        world.steps.at[step] = die
-        with pytest.raises(KeyboardInterrupt):
-            world.service.work_on("expire/taxi/0")
+    if strike is not None:
+        die_at(strike, world, "expire/taxi/0")
         world.clock.pass_(hours=2)
     world.work("expire")
     assert world.state(0) is WindowState.EXPIRED

@@ -25,6 +25,7 @@ from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed
+from tests.support.dying_process import FILE, KEY, Strike, die_at
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 TENTH = 10**8
@@ -327,6 +328,36 @@ def test_a_late_worker_whose_partial_was_collected_by_another_changes_nothing(la
     assert len(large.drafts()) == 1
     large.work()
     nothing_is_left(large, versions=1)
+
+
+COLLECTED = 2  # partials that somebody has collected before the window expires
+EXPIRING = ("claimed", "expiring", "key-destroyed", "files-deleted", "expired")
+DESTROYING = (Strike(KEY), Strike(KEY, COLLECTED), Strike(FILE), Strike(FILE, COLLECTED))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("job_id", "strike"),
+    [
+        *((PARTIALS[COLLECTED], one) for one in (Strike("claimed"), *DESTROYING)),
+        *(("expire/taxi/0", one) for one in (*map(Strike, EXPIRING), *DESTROYING)),
+    ],
+    ids=str,
+)
+def test_a_process_that_is_killed_while_partials_are_discarded_leaves_none(
+    large: World, job_id: str, strike: Strike
+):
+    large.work("train")
+    for one in PARTIALS[:COLLECTED]:
+        assert large.service.work_on(one)
+    let_expire(large)
+    assert len(large.drafts()) == len(large.service.keys.draft_ids()) == COLLECTED
+    die_at(strike, large, job_id)
+    large.clock.pass_(hours=2)
+    large.work("partial", "train", "expire")
+    assert large.job(TRAIN).outcome is Outcome.EXPIRED
+    assert large.notices() == [("taxi.speed window 0", "expired")]
+    nothing_is_left(large, versions=0)
 
 
 def test_a_lease_lost_while_collecting_stops_it(large: World):
