@@ -43,10 +43,10 @@ def _work(settings: dict[str, Any], now: datetime, job_id: str, strike: Strike) 
     world.clock.pass_(seconds=(now - world.clock.now()).total_seconds())
     if strike.at == KEY:
         keys = world.service.keys
-        keys.destroy_draft = _dying(keys.destroy_draft, strike.n)  # type: ignore[method-assign]
+        vars(keys)["destroy_draft"] = _dying(keys.destroy_draft, strike.n)
     elif strike.at == FILE:
         staging = world.service.staging
-        staging.delete = _dying(staging.delete, strike.n)  # type: ignore[method-assign]
+        vars(staging)["delete"] = _dying(staging.delete, strike.n)
     else:
         world.steps.at[strike.at] = _die
     world.service.work_on(job_id)
