@@ -19,7 +19,8 @@ from ptkstore.application.scheduling.waiting_ptks import (
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Share, coordinate_of
+from ptkstore.domain.scheduling.allowances import Allowances, Share
+from ptkstore.domain.scheduling.block_rooms import BlockRoom, coordinate_of
 from ptkstore.domain.scheduling.model import ChargeOf, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import train_blocks

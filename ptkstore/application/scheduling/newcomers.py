@@ -8,7 +8,7 @@ from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of, line_of
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.allowances import whole_block
+from ptkstore.domain.scheduling.block_rooms import whole_block
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.room_check import why_never

@@ -15,7 +15,6 @@ from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_trie
 from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.adaptive import WaitsFor
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.waits import Wait
@@ -156,11 +155,6 @@ def _awaited(one: WaitingPtk, line: SharedLine, tests: RoomsForTests, newest: in
     found = scheduler_of_policy(policy).next_look(
         one.facts, line.room.of_ptk(one.spec.ptk_id), line.charge_of
     )
-    match found:
-        case WaitsFor.VERDICT:
-            return Awaited.VERDICT
-        case WaitsFor.ALLOWANCE:
-            return Awaited.ALLOWANCE
-        case WaitsFor.MORE_THAN_IT_MAY_HAVE:
-            return Awaited.MORE_THAN_IT_MAY_HAVE
+    if isinstance(found, Awaited):
+        return found
     return Awaited.SCHEDULER if tests.take(one, found.windows) else Awaited.TEST_BLOCK

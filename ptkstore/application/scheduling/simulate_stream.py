@@ -25,7 +25,7 @@ from ptkstore.domain.budgeting.public import PublicBudgeting
 from ptkstore.domain.budgeting.simulation.waiting import BudgetingState
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
-from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
+from ptkstore.domain.scheduling.block_rooms import BlockRoom, whole_block
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting

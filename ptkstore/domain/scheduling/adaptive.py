@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.allowances import Allowances, Holding
 from ptkstore.domain.scheduling.choices import Mode as Mode
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
-
-
-class WaitsFor(StrEnum):
-    """What keeps a PTK from its next look."""
-
-    VERDICT = "verdict"
-    ALLOWANCE = "allowance"
-    MORE_THAN_IT_MAY_HAVE = "more than it may have"
+from ptkstore.domain.scheduling.queues import Awaited
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,12 +54,12 @@ class Adaptive:
         found = (self.next_look(one, room.of_ptk(one.ptk_id), charge_of) for one in in_turn(waiting))
         return tuple(one for one in found if isinstance(one, Proposal))
 
-    def next_look(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | WaitsFor:
+    def next_look(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | Awaited:
         """Return the next look of a PTK with these allowances, or what it waits for."""
         if one.under_way:
-            return WaitsFor.VERDICT
+            return Awaited.VERDICT
         if not self.may_have_more(one):
-            return WaitsFor.MORE_THAN_IT_MAY_HAVE
+            return Awaited.MORE_THAN_IT_MAY_HAVE
         if self.mode is Mode.AGGRESSIVE:
             return self._all_at_once(one, holding, charge_of)
         for wish in self.wishes(one):
@@ -75,7 +67,7 @@ class Adaptive:
             covered = holding.covering(charge)
             if len(covered) >= wish.n_windows:
                 return self._proposal(one, covered[-wish.n_windows :].tolist(), wish.loss, charge_of)
-        return WaitsFor.ALLOWANCE
+        return Awaited.ALLOWANCE
 
     def may_have_more(self, one: Waiting) -> bool:
         """Return whether a PTK may be given a look with enough room; if not, nothing is to be divided with it.
@@ -97,7 +89,7 @@ class Adaptive:
             return guided or (Wish(one.windows[0], low.epsilon_nano, low.delta_atto),)
         return doubled(one)
 
-    def _all_at_once(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | WaitsFor:
+    def _all_at_once(self, one: Waiting, holding: Holding, charge_of: ChargeOf) -> Proposal | Awaited:
         """The look with the most rows times loss that the allowance covers; after a RETRY, at least twice as much."""
         best: tuple[int, Loss] | None = None
         floor = _floor(one)
@@ -108,7 +100,7 @@ class Adaptive:
             if n * loss.epsilon_nano >= floor:
                 best, floor = (n, loss), n * loss.epsilon_nano + 1
         if best is None:
-            return WaitsFor.ALLOWANCE
+            return Awaited.ALLOWANCE
         n, loss = best
         covered = holding.covering(charge_of(one.ptk_id, loss))
         return self._proposal(one, covered[-n:].tolist(), loss, charge_of)

@@ -12,65 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from ptklib.arrays import Bools, Ints
-from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
-from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.shares import Share as Share
 from ptkstore.errors import InvalidRequest
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRoom:
-    """What one line of a block has left: the cap less what is committed, at one coordinate of the accountant.
-
-    `left_nano` is in the whole units of that coordinate, `left_atto` is left of the deltas. Neither is below 0.
-    """
-
-    number: int
-    window: int
-    coordinate: int
-    left_nano: int
-    left_atto: int
-    partition: int = 0
-    group: int = 0
-
-
-def coordinate_of(accountant: Accountant, capacity: Loss, charges: Sequence[Charge]) -> int:
-    """Return the coordinate at which some charges take the least part of their caps.
-
-    Plans of windows are solved at each coordinate, and the best answer is taken. Allowances need one that stays: that
-    at which the least losses of all who wait take least room. Without charges it is that of pure epsilons.
-
-    Raises
-    ------
-    InvalidRequest
-        The capacity leaves no coordinate any use.
-    """
-    caps = caps_of(accountant, capacity).amounts
-    loads = {
-        place: Fraction(sum(charge.amounts[place] for charge in charges), cap)
-        for place, cap in enumerate(caps)
-        if cap > 0
-    }
-    if not loads:
-        raise InvalidRequest("no coordinate of the accountant has a cap")
-    if not charges:
-        return max(loads)
-    return min(loads, key=lambda place: (loads[place], -place))
-
-
-def whole_block(accountant: Accountant, capacity: Loss, least: Sequence[Charge]) -> BlockRoom:
-    """Return a block of a line that may lose `capacity` and of which nothing is charged; it has number 0.
-
-    Its coordinate is that of the least losses of those who wait, `least`.
-    """
-    coordinate, caps = coordinate_of(accountant, capacity, least), caps_of(accountant, capacity)
-    return BlockRoom(0, 0, coordinate, max(0, caps.amounts[coordinate]), max(0, caps.delta_atto))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +82,10 @@ class Allowances:
 
     def __init__(self) -> None:
         self._ids: list[str] = []
-        self._places: list[tuple[int, range]] = []  # partition and groups of each PTK
+        self._groups: list[range] = []  # of each PTK
         self._turns: list[tuple[int, str]] = []
         self._least: list[Charge] = []
-        self._facts = np.empty((5, 0), dtype=np.int64)  # number, window, coordinate, partition, group
+        self._facts = np.empty((4, 0), dtype=np.int64)  # number, window, coordinate, group
         self._free = np.empty((2, 0), dtype=np.int64)  # units, and deltas in the last row
         self._shares = np.empty((0, 2, 0), dtype=np.int64)
         self._wanted = np.empty((0, 0), dtype=bool)
@@ -177,11 +127,9 @@ class Allowances:
             raise InvalidRequest("a block has one room")
         if any(block.left_nano < 0 or block.left_atto < 0 for block in new):
             raise InvalidRequest("what a block has left is never negative")
-        facts = np.array(
-            [(b.number, b.window, b.coordinate, b.partition, b.group) for b in new], dtype=np.int64
-        ).T
+        facts = np.array([(b.number, b.window, b.coordinate, b.group) for b in new], dtype=np.int64).T
         free = np.array([(b.left_nano, b.left_atto) for b in new], dtype=np.int64).T
-        wanted = np.array([_wants(place, facts) for place in self._places], dtype=bool)
+        wanted = np.array([_wants(groups, facts) for groups in self._groups], dtype=bool)
         at = np.searchsorted(self._facts[1], facts[1], side="right")
         self._facts = np.insert(self._facts, at, facts, axis=1)
         self._free = np.insert(self._free, at, free, axis=1)
@@ -201,10 +149,10 @@ class Allowances:
         if one.ptk_id in self._ids:
             raise InvalidRequest(f"{one.ptk_id} waits already")
         self._ids.append(one.ptk_id)
-        self._places.append((one.partition, one.groups))
+        self._groups.append(one.groups)
         self._turns.append((one.arrived, one.ptk_id))
         self._least.append(charge_of(one.ptk_id, one.losses[0]))
-        wanted = _wants(self._places[-1], self._facts)
+        wanted = _wants(one.groups, self._facts)
         self._wanted = np.concatenate([self._wanted, wanted[None]])
         none = np.zeros((1, 2, self._facts.shape[1]), dtype=np.int64)
         self._shares = np.concatenate([self._shares, none])
@@ -215,7 +163,7 @@ class Allowances:
         self._free += self._shares[row]
         self._shares = np.delete(self._shares, row, axis=0)
         self._wanted = np.delete(self._wanted, row, axis=0)
-        del self._ids[row], self._places[row], self._turns[row], self._least[row]
+        del self._ids[row], self._groups[row], self._turns[row], self._least[row]
 
     def divide(self) -> None:
         """Divide what is free of each block evenly among those who wait for it, in whole units.
@@ -255,8 +203,8 @@ class Allowances:
         deltas = np.array([charge.delta_atto for charge in self._least], dtype=np.int64)
         return np.stack([units, np.broadcast_to(deltas[:, None], units.shape)], axis=1)
 
-    def take(self, proposal: Proposal) -> tuple[int, ...]:
-        """Charge a training to the allowances of its PTK, and return its blocks; they rise.
+    def take(self, proposal: Proposal) -> None:
+        """Charge a training to the allowances of its PTK.
 
         Raises
         ------
@@ -268,25 +216,14 @@ class Allowances:
         if (self._shares[row][:, at] < due).any():
             raise InvalidRequest(f"the allowances of {proposal.ptk_id} do not cover what it asks for")
         self._shares[row][:, at] -= due
-        return tuple(np.sort(self._facts[0, at]).tolist())
 
-    def take_free(self, proposal: Proposal) -> tuple[int, ...]:
-        """Charge a training to what is free, and return its blocks; they rise. Refused as `take` refuses."""
+    def take_free(self, proposal: Proposal) -> None:
+        """Charge a training to what is free; refused as `take` refuses."""
         at = self._blocks_at(proposal)
         due = self._due(at, proposal.charge)
         if (self._free[:, at] < due).any():
             raise InvalidRequest(f"what is free does not cover {proposal.ptk_id}")
         self._free[:, at] -= due
-        return tuple(np.sort(self._facts[0, at]).tolist())
-
-    def give_back(self, ptk_id: str, blocks: Iterable[int], charge: Charge) -> None:
-        """Return a charge whose reservation was released; it is the PTK's again, or free if that waits no longer."""
-        at = np.flatnonzero(np.isin(self._facts[0], list(blocks)))
-        due = self._due(at, charge)
-        if ptk_id in self._ids:
-            self._shares[self._row(ptk_id)][:, at] += due
-        else:
-            self._free[:, at] += due
 
     # what is read
 
@@ -298,11 +235,11 @@ class Allowances:
         """Return what a waiting PTK may use; `InvalidRequest` if it does not wait."""
         row = self._row(ptk_id)
         at = np.flatnonzero(self._wanted[row])
-        return self._holding(at, self._shares[row], len(self._places[row][1]))
+        return self._holding(at, self._shares[row], len(self._groups[row]))
 
     def free(self, one: Waiting) -> Holding:
         """Return what is free of the blocks that a PTK is trained on."""
-        at = np.flatnonzero(_wants((one.partition, one.groups), self._facts))
+        at = np.flatnonzero(_wants(one.groups, self._facts))
         return self._holding(at, self._free, len(one.groups))
 
     def left(self) -> dict[int, tuple[int, int]]:
@@ -336,14 +273,14 @@ class Allowances:
             raise InvalidRequest(f"{ptk_id} does not wait") from None
 
     def _holding(self, at: Ints, amounts: Ints, n_groups: int) -> Holding:
-        number, window, coordinate, _, _ = self._facts[:, at]
+        number, window, coordinate, _ = self._facts[:, at]
         nano, atto = amounts[:, at]
         return Holding(number, window, coordinate, nano, atto, n_groups)
 
     def _blocks_at(self, proposal: Proposal) -> Ints:
         row = self._row(proposal.ptk_id)
         at = np.flatnonzero(self._wanted[row] & np.isin(self._facts[1], proposal.windows))
-        if len(at) != len(proposal.windows) * len(self._places[row][1]):
+        if len(at) != len(proposal.windows) * len(self._groups[row]):
             raise InvalidRequest(f"{proposal.ptk_id} asks for windows that are not there")
         return at
 
@@ -361,7 +298,6 @@ class Allowances:
         self._free -= self._shares.sum(axis=0)
 
 
-def _wants(place: tuple[int, range], facts: Ints) -> Bools:
-    """Which blocks a PTK of this partition and these groups is trained on."""
-    partition, groups = place
-    return np.asarray((facts[3] == partition) & (facts[4] >= groups.start) & (facts[4] < groups.stop))
+def _wants(groups: range, facts: Ints) -> Bools:
+    """Which blocks a PTK of these groups is trained on."""
+    return np.asarray((facts[3] >= groups.start) & (facts[3] < groups.stop))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, Holding
+from ptkstore.domain.scheduling.allowances import Allowances, Holding
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.orders import Amount, Claim, Order
 

@@ -41,8 +41,8 @@ class Waiting:
 
     `arrived` is any whole number that grows with time. `windows` and `losses` are the least and the most that one
     training may take of each; the first loss is the epsilon_0 of Sage, section 3.3. `menu` comes from a formula, from
-    facts or from a profile, and is empty where nothing is known. `partition` and `groups` say which blocks of a window
-    the PTK is trained on.
+    facts or from a profile, and is empty where nothing is known. `groups` say which blocks of a window the PTK is
+    trained on.
     """
 
     ptk_id: str
@@ -51,7 +51,6 @@ class Waiting:
     losses: tuple[Loss, Loss]
     menu: tuple[MenuEntry, ...] = ()
     last: Look | None = None
-    partition: int = 0
     groups: range = range(1)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import BlockRoom
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import ChargeOf, Waiting
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import BlockRoom, whole_block
+from ptkstore.domain.scheduling.block_rooms import BlockRoom, whole_block
 from ptkstore.domain.scheduling.model import MenuEntry, Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome as Outcome
 from ptkstore.domain.scheduling.simulation.outcomes import Released as Released

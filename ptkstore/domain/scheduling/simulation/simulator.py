@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom
+from ptkstore.domain.scheduling.allowances import Allowances
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import ChargeOf, Look, Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome, Released
 from ptkstore.domain.scheduling.simulation.work import Work

@@ -9,9 +9,11 @@ import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor, Wish, doubled
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom
+from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, Wish, doubled
+from ptkstore.domain.scheduling.allowances import Allowances
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
+from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.errors import InvalidRequest
 
 ROWS = 1000
@@ -47,7 +49,7 @@ def room_for(one: Waiting, *amounts: int) -> Allowances:
     return room
 
 
-def asked(one: Waiting, *amounts: int, mode: Mode = Mode.CONSERVE) -> tuple[tuple[int, ...], int] | WaitsFor:
+def asked(one: Waiting, *amounts: int, mode: Mode = Mode.CONSERVE) -> tuple[tuple[int, ...], int] | Awaited:
     """The windows and the nano-epsilon of the next look, or what the PTK waits for."""
     look = Adaptive(ROWS, mode).next_look(one, room_for(one, *amounts).of_ptk(one.ptk_id), basic)
     return (look.windows, look.loss.epsilon_nano) if isinstance(look, Proposal) else look
@@ -59,8 +61,8 @@ def asked(one: Waiting, *amounts: int, mode: Mode = Mode.CONSERVE) -> tuple[tupl
 def test_the_first_look_has_the_least_loss_on_the_newest_window():
     assert asked(ptk(), 1000, 1000, 1000) == ((2,), 10)
     assert asked(ptk(), 1000, 1000, 9) == ((1,), 10)
-    assert asked(ptk(), 9, 9) is WaitsFor.ALLOWANCE
-    assert asked(ptk()) is WaitsFor.ALLOWANCE
+    assert asked(ptk(), 9, 9) is Awaited.ALLOWANCE
+    assert asked(ptk()) is Awaited.ALLOWANCE
 
 
 def test_a_retry_doubles_the_loss_where_the_allowance_covers_it():
@@ -73,10 +75,10 @@ def test_otherwise_it_doubles_the_windows():
 
 def test_where_shares_are_smaller_than_its_loss_it_takes_more_windows_with_less():
     one = ptk(last=retried(2, 40))
-    assert asked(one, *[39] * 7) is WaitsFor.ALLOWANCE
+    assert asked(one, *[39] * 7) is Awaited.ALLOWANCE
     assert asked(one, *[39] * 8) == (tuple(range(8)), 20)
     assert asked(one, *[19] * 16) == (tuple(range(16)), 10)
-    assert asked(one, *[9] * 99) is WaitsFor.ALLOWANCE
+    assert asked(one, *[9] * 99) is Awaited.ALLOWANCE
 
 
 def test_every_wish_after_a_retry_takes_twice_as_much_as_the_last_look():
@@ -89,7 +91,7 @@ def test_nothing_goes_beyond_the_most_that_it_may_have():
     assert doubled(ptk(last=retried(3, 1000), most=5)) == (Wish(5, 1000),)
     assert doubled(ptk(last=retried(5, 600), most=5)) == (Wish(5, 1000),)
     assert doubled(ptk(last=retried(5, 1000), most=5)) == ()
-    assert asked(ptk(last=retried(5, 1000), most=5), *[1000] * 9) is WaitsFor.MORE_THAN_IT_MAY_HAVE
+    assert asked(ptk(last=retried(5, 1000), most=5), *[1000] * 9) is Awaited.MORE_THAN_IT_MAY_HAVE
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -109,14 +111,14 @@ def test_an_aggressive_ptk_may_have_no_more_once_twice_as_much_is_beyond_it():
     assert may(2, 1000)
     assert not may(2, 1001)
     assert asked(ptk(last=retried(2, 1001), most=4), *[9000] * 9, mode=Mode.AGGRESSIVE) is (
-        WaitsFor.MORE_THAN_IT_MAY_HAVE
+        Awaited.MORE_THAN_IT_MAY_HAVE
     )
 
 
 def test_a_ptk_whose_verdict_is_still_to_come_proposes_nothing():
     for mode in Mode:
         running = ptk(last=Look(1, 1, Loss(10), under_way=True))
-        assert asked(running, 1000, mode=mode) is WaitsFor.VERDICT
+        assert asked(running, 1000, mode=mode) is Awaited.VERDICT
 
 
 def test_all_failed_looks_together_take_less_than_the_last_one_and_that_overshoots_by_less_than_two():
@@ -148,10 +150,10 @@ def test_aggressive_takes_the_most_rows_times_loss():
 
 def test_aggressive_looks_again_for_twice_as_much():
     one = ptk(last=retried(1, 600))
-    assert asked(one, 599, 599, mode=Mode.AGGRESSIVE) is WaitsFor.ALLOWANCE
+    assert asked(one, 599, 599, mode=Mode.AGGRESSIVE) is Awaited.ALLOWANCE
     assert asked(one, 600, 600, mode=Mode.AGGRESSIVE) == ((0, 1), 600)
     top = ptk(last=retried(2, 600), most=2)
-    assert asked(top, 1000, 1000, mode=Mode.AGGRESSIVE) is WaitsFor.MORE_THAN_IT_MAY_HAVE
+    assert asked(top, 1000, 1000, mode=Mode.AGGRESSIVE) is Awaited.MORE_THAN_IT_MAY_HAVE
 
 
 def test_aggressive_finds_the_largest_loss_of_a_curved_charge():
@@ -179,7 +181,7 @@ def test_guided_begins_with_the_least_loss_of_its_menu_that_is_covered():
     assert asked(one, *[1000] * 8, mode=Mode.GUIDED) == (tuple(range(8)), 40)
     assert asked(one, *[1000] * 7, mode=Mode.GUIDED) == ((3, 4, 5, 6), 200)
     assert asked(one, 1000, mode=Mode.GUIDED) == ((0,), 500)
-    assert asked(one, *[39] * 8, mode=Mode.GUIDED) is WaitsFor.ALLOWANCE
+    assert asked(one, *[39] * 8, mode=Mode.GUIDED) is Awaited.ALLOWANCE
 
 
 def test_guided_leaves_out_pairs_that_the_ptk_may_not_have():

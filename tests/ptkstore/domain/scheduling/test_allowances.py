@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import permutations
 
 import pytest
 
-from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import (
-    Allowances,
-    BlockRoom,
-    Share,
-    coordinate_of,
-    whole_block,
-)
+from ptkstore.domain.scheduling.allowances import Allowances, Share
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.errors import InvalidRequest
 
@@ -27,11 +21,9 @@ def basic(ptk_id: str, loss: Loss) -> Charge:
     return Charge.basic(loss)
 
 
-def waiting(
-    name: str, *, arrived: int = 0, least: Loss = LEAST, partition: int = 0, groups: range = range(1)
-) -> Waiting:
+def waiting(name: str, *, arrived: int = 0, least: Loss = LEAST, groups: range = range(1)) -> Waiting:
     losses = (least, replace(least, epsilon_nano=1000))
-    return Waiting(name, arrived, (1, 8), losses, partition=partition, groups=groups)
+    return Waiting(name, arrived, (1, 8), losses, groups=groups)
 
 
 def block(window: int, nano: int = 100, atto: int = 10, **place: int) -> BlockRoom:
@@ -94,11 +86,8 @@ def test_blocks_are_shared_by_those_who_are_trained_on_them():
     room = Allowances()
     room.join(waiting("a", groups=range(2)), basic)
     room.join(waiting("b", groups=range(1, 2)), basic)
-    room.join(waiting("c", partition=1), basic)
-    room.add_blocks(
-        BlockRoom(number, 0, 0, 100, 0, partition, group)
-        for number, (partition, group) in enumerate([(0, 0), (0, 1), (1, 0)])
-    )
+    room.join(waiting("c", groups=range(2, 3)), basic)
+    room.add_blocks(BlockRoom(group, 0, 0, 100, 0, group) for group in range(3))
     room.divide()
     assert table(room) == {("a", 0): (100, 0), ("a", 1): (50, 0), ("b", 1): (50, 0), ("c", 2): (100, 0)}
 
@@ -106,7 +95,7 @@ def test_blocks_are_shared_by_those_who_are_trained_on_them():
 def test_a_window_counts_only_with_all_blocks_that_a_training_needs():
     room = Allowances()
     room.join(waiting("a", groups=range(2)), basic)
-    room.add_blocks(BlockRoom(2 * w + g, w, 0, 100, 0, 0, g) for w in range(2) for g in range(2))
+    room.add_blocks(BlockRoom(2 * w + g, w, 0, 100, 0, g) for w in range(2) for g in range(2))
     room.divide()
     charge = Charge((60,))
     assert room.of_ptk("a").covering(charge).tolist() == [0, 1]
@@ -139,20 +128,8 @@ def test_nobody_takes_more_than_its_allowance(nano: int, atto: int):
     with pytest.raises(InvalidRequest, match="do not cover"):
         room.take(proposal("a", (0, 1), nano, atto))
     assert table(room) == before
-    assert room.take(proposal("a", (0, 1), 50, 5)) == (0, 1)
-
-
-def test_what_was_released_comes_back_to_its_ptk_or_to_all():
-    room = shared("a", "b")
-    asked = proposal("a", (0,), 30, 2)
-    blocks = room.take(asked)
-    room.give_back("a", blocks, asked.charge)
-    assert table(room) == {("a", 0): (50, 5), ("b", 0): (50, 5)}
-    blocks = room.take(asked)
-    room.leave("a")
-    room.give_back("a", blocks, asked.charge)
-    room.divide()
-    assert table(room) == {("b", 0): (100, 10)}
+    room.take(proposal("a", (0, 1), 50, 5))
+    assert table(room) == {("b", 0): (50, 5), ("b", 1): (50, 5)}
 
 
 def test_the_table_of_shares_is_all_that_needs_to_be_stored():
@@ -245,25 +222,3 @@ def test_what_cannot_be_is_refused():
 
 
 # the coordinate
-
-
-def test_the_coordinate_is_that_at_which_the_least_losses_take_least():
-    capacity = Loss.capacity(1, 1e-6)
-    charge = Charge.pure(Accountant.RENYI, Loss.charge(0.01))
-    place = coordinate_of(Accountant.RENYI, capacity, [charge] * 3)
-    caps = caps_of(Accountant.RENYI, capacity).amounts
-    shares = [Fraction(a, cap) for a, cap in zip(charge.amounts, caps, strict=True) if cap > 0]
-    assert Fraction(charge.amounts[place], caps[place]) == min(shares)
-    assert Accountant.RENYI.coordinates[place] == "32"
-    assert coordinate_of(Accountant.RENYI, capacity, []) == len(caps) - 1
-    assert coordinate_of(Accountant.RENYI, capacity, [Charge.pure(Accountant.RENYI, Loss.charge(0.5))]) == 15
-    assert coordinate_of(Accountant.BASIC, capacity, [charge]) == 0
-
-
-def test_a_whole_block_has_its_caps_at_the_coordinate_of_the_least_losses():
-    capacity = Loss.capacity(1, 1e-6)
-    charge = Charge.pure(Accountant.RENYI, Loss.charge(0.01))
-    caps = caps_of(Accountant.RENYI, capacity)
-    whole = whole_block(Accountant.RENYI, capacity, [charge])
-    assert whole.coordinate == coordinate_of(Accountant.RENYI, capacity, [charge])
-    assert (whole.left_nano, whole.left_atto) == (caps.amounts[whole.coordinate], caps.delta_atto)

@@ -10,7 +10,8 @@ import pytest
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Mode
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom
+from ptkstore.domain.scheduling.allowances import Allowances
+from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import MenuEntry, Waiting
 from ptkstore.domain.scheduling.orders import Order, by_arrival, by_dominant_share, by_efficiency

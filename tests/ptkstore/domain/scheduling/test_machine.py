@@ -11,18 +11,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.adaptive import Adaptive, Mode, WaitsFor
-from ptkstore.domain.scheduling.allowances import Allowances, BlockRoom, whole_block
+from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
+from ptkstore.domain.scheduling.allowances import Allowances
+from ptkstore.domain.scheduling.block_rooms import BlockRoom, whole_block
 from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
+from ptkstore.domain.scheduling.queues import Awaited
 
 CAPACITY = Loss.capacity(1, 1e-6)
 ROWS = 100
-PLACES = [(partition, group) for partition in range(2) for group in range(2)]
 EPSILONS = [Loss.charge(epsilon, 1e-9) for epsilon in (0.01, 0.05, 0.2, 0.7, 1)]
 
 
 class AllowanceMachine(RuleBasedStateMachine):
-    """A stream of two partitions with two groups each, and a slow model of what is committed to each block."""
+    """A stream with four groups of blocks, and a slow model of what is committed to each block."""
 
     @initialize(accountant=st.sampled_from(list(Accountant)), mode=st.sampled_from(list(Mode)))
     def create(self, accountant: Accountant, mode: Mode) -> None:
@@ -45,11 +46,9 @@ class AllowanceMachine(RuleBasedStateMachine):
     def a_window_closes(self) -> None:
         least = [self.charge_of(one.ptk_id, one.losses[0]) for one in self.waiting.values()]
         whole = whole_block(self.accountant, CAPACITY, least)
-        for at, (partition, group) in enumerate(PLACES):
-            number = 4 * self.windows + at
-            self.blocks[number] = replace(
-                whole, number=number, window=self.windows, partition=partition, group=group
-            )
+        for group in range(4):
+            number = 4 * self.windows + group
+            self.blocks[number] = replace(whole, number=number, window=self.windows, group=group)
             self.committed[number] = []
         self.room.add_blocks(self.blocks[4 * self.windows + at] for at in range(4))
         self.windows += 1
@@ -58,17 +57,17 @@ class AllowanceMachine(RuleBasedStateMachine):
     @rule(
         losses=st.tuples(st.sampled_from(EPSILONS), st.sampled_from(EPSILONS)),
         windows=st.tuples(st.integers(1, 3), st.integers(0, 4)),
-        place=st.sampled_from([(0, range(2)), (0, range(1)), (1, range(2)), (1, range(1, 2))]),
+        groups=st.sampled_from([range(4), range(1), range(2), range(2, 4), range(3, 4)]),
         menu=st.lists(st.tuples(st.sampled_from(EPSILONS), st.integers(1, 400)), max_size=2),
         once=st.booleans(),
     )
-    def a_ptk_is_registered(self, losses: Any, windows: Any, place: Any, menu: Any, once: bool) -> None:
+    def a_ptk_is_registered(self, losses: Any, windows: Any, groups: Any, menu: Any, once: bool) -> None:
         low, high = sorted(losses, key=lambda loss: loss.epsilon_nano)
         if once:  # one look, and it may have no more
             high, windows = low, (1, 0)
         ways = tuple(MenuEntry(loss, rows) for loss, rows in menu)
         one = Waiting(
-            f"p{self.names}", self.names, (windows[0], sum(windows)), (low, high), ways, None, *place
+            f"p{self.names}", self.names, (windows[0], sum(windows)), (low, high), ways, None, groups
         )
         self.names += 1
         self.waiting[one.ptk_id] = one
@@ -85,8 +84,12 @@ class AllowanceMachine(RuleBasedStateMachine):
             assert not one.under_way
             assert one.windows[0] <= len(proposal.windows) <= one.windows[1]
             assert one.losses[0].epsilon_nano <= proposal.loss.epsilon_nano <= one.losses[1].epsilon_nano
-            blocks = self.room.take(proposal)
-            assert {self.blocks[number].window for number in blocks} == set(proposal.windows)
+            self.room.take(proposal)
+            blocks = tuple(
+                number
+                for number, block in self.blocks.items()
+                if block.window in proposal.windows and block.group in one.groups
+            )
             assert len(blocks) == len(proposal.windows) * len(one.groups)
             for number in blocks:
                 self.committed[number].append(proposal.charge)
@@ -140,9 +143,14 @@ class AllowanceMachine(RuleBasedStateMachine):
         proposal, blocks, before = self.running.pop(ptk_id)
         for number in blocks:
             self.committed[number].remove(proposal.charge)
-        self.room.give_back(ptk_id, blocks, proposal.charge)
         if ptk_id in self.waiting:
             self.waiting[ptk_id] = replace(self.waiting[ptk_id], last=before)
+        self.room = Allowances.of(
+            map(self._with_what_is_left, self.blocks.values()),
+            self.waiting.values(),
+            self.room.shares(),
+            self.charge_of,
+        )
         self.room.divide()
 
     @precondition(lambda self: self.waiting)
@@ -184,9 +192,8 @@ class AllowanceMachine(RuleBasedStateMachine):
             held[share.block][1] += share.delta_atto
         assert set(self.room.left()) == set(self.blocks)
         for number, (nano, atto) in self.room.left().items():
-            caps, place = caps_of(self.accountant, CAPACITY), self.blocks[number].coordinate
-            assert nano == caps.amounts[place] - sum(c.amounts[place] for c in self.committed[number])
-            assert atto == caps.delta_atto - sum(c.delta_atto for c in self.committed[number])
+            block = self._with_what_is_left(self.blocks[number])
+            assert (nano, atto) == (block.left_nano, block.left_atto)
             assert held[number][0] <= nano
             assert held[number][1] <= atto
 
@@ -198,12 +205,19 @@ class AllowanceMachine(RuleBasedStateMachine):
             room = Allowances.of(
                 (replace(whole, number=n, window=n) for n in range(20)), (), (), self.charge_of
             )
-            alone = replace(one, partition=0, groups=range(1))
+            alone = replace(one, groups=range(1))
             look = self.strategy.next_look(alone, room.free(alone), self.charge_of)
             if one.under_way:
-                assert look is WaitsFor.VERDICT
+                assert look is Awaited.VERDICT
             else:
                 assert isinstance(look, Proposal) == (one.ptk_id in self.waiting)
+
+    def _with_what_is_left(self, block: BlockRoom) -> BlockRoom:
+        caps, place = caps_of(self.accountant, CAPACITY), block.coordinate
+        charges = self.committed[block.number]
+        nano = caps.amounts[place] - sum(charge.amounts[place] for charge in charges)
+        atto = caps.delta_atto - sum(charge.delta_atto for charge in charges)
+        return replace(block, left_nano=nano, left_atto=atto)
 
     def _leave(self, ptk_id: str) -> None:
         del self.waiting[ptk_id]

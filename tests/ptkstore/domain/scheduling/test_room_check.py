@@ -6,7 +6,7 @@ import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.scheduling.allowances import whole_block
+from ptkstore.domain.scheduling.block_rooms import whole_block
 from ptkstore.domain.scheduling.model import MenuEntry, Waiting
 from ptkstore.domain.scheduling.room_check import why_never
 

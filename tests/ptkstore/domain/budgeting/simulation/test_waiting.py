@@ -10,7 +10,7 @@ from ptkstore.domain.budgeting.public import PublicBudgeting
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.budgeting.simulation.waiting import BudgetingState
-from ptkstore.domain.scheduling.allowances import whole_block
+from ptkstore.domain.scheduling.block_rooms import whole_block
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedPtk, SimulatedStream, simulate
