@@ -13,9 +13,9 @@ lock_flags := --universal --python-version 3.11 --generate-hashes --no-emit-inde
 	--custom-compile-command "make lock" --quiet --no-emit-package ptklib $(if $(UPGRADE),--upgrade)
 
 # Quick tests of the rooms that need no server; `make test` runs them all.
-quick := $(wildcard tests/architecture tests/ptklib tests/ptkstore/domain tests/ptkstore/application)
+quick := $(wildcard tests/architecture tests/scenarios tests/ptklib tests/ptkstore/domain tests/ptkstore/application)
 # Those of the rules and curves that decide what may be spent.
-covering := tests/ptkstore/domain $(wildcard tests/ptklib/test_accounting_*.py) tests/contracts/test_ledger_machine.py
+covering := tests/ptkstore/domain tests/scenarios $(wildcard tests/ptklib/test_accounting_*.py) tests/contracts/test_ledger_machine.py
 jobs ?= 2
 soak_report := benchmarks/out/soak.json
 topics := ptklib ledger allocator service sage budgeting draw_discard

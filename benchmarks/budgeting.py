@@ -22,18 +22,18 @@ from _common.budget_pools import Pool  # noqa: E402
 from _common.budget_results import Cell, cells, tables  # noqa: E402
 from _common.budget_trials import OURS, SAGE, STREAMING, setting  # noqa: E402
 from _common.intervals import mean_and_half  # noqa: E402
+from _common.online_budgeting.offline import (  # noqa: E402
+    ExactInstance,
+    best_with_exact_significance,
+    noise_free_bound,
+)
+from _common.online_budgeting.policies import Thresholds, WithoutNoise  # noqa: E402
+from _common.online_budgeting.replay import Asking, replay, warm  # noqa: E402
 
 from benchmarks.budgeting_highs import best_by_highs  # noqa: E402
 from benchmarks.measuring import Row, measured, report  # noqa: E402
 from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query  # noqa: E402
 from ptkstore.domain.budgeting.rule import ThresholdRule  # noqa: E402
-from ptkstore.domain.budgeting.simulation.offline import (  # noqa: E402
-    ExactInstance,
-    best_with_exact_significance,
-    noise_free_bound,
-)
-from ptkstore.domain.budgeting.simulation.policies import Thresholds, WithoutNoise  # noqa: E402
-from ptkstore.domain.budgeting.simulation.replay import Asking, replay, warm  # noqa: E402
 
 SEEDS = range(20)
 NANO = 10**9

@@ -1,9 +1,8 @@
 """Simulation only: the offline optimum by HiGHS through scipy, from exact significances."""
 
 import numpy as np
+from _common.online_budgeting.offline import ExactInstance
 from scipy.optimize import Bounds, LinearConstraint, milp
-
-from ptkstore.domain.budgeting.simulation.offline import ExactInstance
 
 
 def best_by_highs(instance: ExactInstance) -> float:

@@ -16,9 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
+sys.path.insert(1, str(ROOT / "examples" / "scenarios"))
+
+from _common.intervals import mean_and_half  # noqa: E402
+from _common.sage_policies import POLICIES, Fared, arrivals_of, fared  # noqa: E402
 
 from benchmarks.measuring import Row, measured, report  # noqa: E402
-from benchmarks.sage_policies import POLICIES, Fared, arrivals_of, fared, interval  # noqa: E402
 
 SEEDS = range(20)
 RATES = tuple(step / 10 for step in range(1, 25))
@@ -47,7 +50,7 @@ def told(rate: float, runs: Mapping[str, list[Fared]]) -> str:
         "|---|---|---|---|",
     ]
     for policy, found in runs.items():
-        wait, half = interval([run.wait for run in found])
+        wait, half = mean_and_half([run.wait for run in found])
         released, left = (
             statistics.mean(x) for x in zip(*((r.released, r.left) for r in found), strict=True)
         )
@@ -61,7 +64,7 @@ def told(rate: float, runs: Mapping[str, list[Fared]]) -> str:
 def against(runs: Mapping[str, list[Fared]], ours: str, theirs: str, goal: float) -> Row:
     """Return the row of a ratio of waits, judged by the upper end of its interval."""
     pairs = zip(runs[ours], runs[theirs], strict=True)
-    ratio, half = interval([mine.wait / other.wait for mine, other in pairs])
+    ratio, half = mean_and_half([mine.wait / other.wait for mine, other in pairs])
     return measured(
         f"sage-{ours}-against-{theirs}",
         f"time to release, {ours}; ratio {ratio:.2f} ± {half:.2f}",

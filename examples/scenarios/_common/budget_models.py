@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from _common.budget_pools import Pool
+from _common.online_budgeting.replay import Grant
 from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms import laplace
 from ptkstore.domain.accounting.losses import NANO
 from ptkstore.domain.budgeting.significance import Recency
-from ptkstore.domain.budgeting.simulation.replay import Grant
 
 STEP = 2**20
 L1 = 2 * STEP

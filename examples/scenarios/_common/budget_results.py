@@ -23,9 +23,9 @@ from _common.budget_trials import (
     same_data,
 )
 from _common.intervals import shown
+from _common.online_budgeting.replay import Grant
 from ptklib.arrays import Floats
 from ptkstore.domain.accounting.losses import NANO
-from ptkstore.domain.budgeting.simulation.replay import Grant
 
 SIZES = (1, 2, 4, 8)
 CHOICES = ("most", "middle", "least", "random")

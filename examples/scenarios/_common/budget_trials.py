@@ -14,12 +14,12 @@ import numpy as np
 
 from _common.budget_models import Blocks, Learner, without_privacy
 from _common.budget_pools import Pool
+from _common.online_budgeting.offline import ExactInstance, best_with_exact_significance
+from _common.online_budgeting.policies import Partial, Reused, Thresholds, UsedOnce
+from _common.online_budgeting.replay import Asking, Grant, Policy, Served, replay, warm
 from ptkstore.domain.accounting.losses import NANO
 from ptkstore.domain.budgeting.blocks import Query
 from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.budgeting.simulation.offline import ExactInstance, best_with_exact_significance
-from ptkstore.domain.budgeting.simulation.policies import Partial, Reused, Thresholds, UsedOnce
-from ptkstore.domain.budgeting.simulation.replay import Asking, Grant, Policy, Served, replay, warm
 
 OURS, SAGE, STREAMING, OFFLINE = "ours", "Sage", "streaming", "offline, exact"
 OURS_2, WHOLE = "Algorithm 2", "streaming, whole blocks"

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.sage_policies import Fared, fared
+from _common.sage_policies import Fared, fared
 
 POLICIES = ("streaming", "query", "aggressive", "conserve", "guided", "DPack")
 GIVEN_UP = 0.5

@@ -1,1 +1,1 @@
-"""Simulation only: significances are known exactly here, which no service may do (differences.md B6)."""
+"""Simulations of streams whose PTKs are scheduled by `budgeting`."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from _common.online_budgeting.policies import Partial, Reused, Thresholds, UsedOnce
+from _common.online_budgeting.replay import Asking, Grant, replay, warm
 
 from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query
 from ptkstore.domain.budgeting.looks import Looks
 from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.budgeting.simulation.policies import Partial, Reused, Thresholds, UsedOnce
-from ptkstore.domain.budgeting.simulation.replay import Asking, Grant, replay, warm
 
 NANO = 10**9
 RULE = ThresholdRule(1_000.0, 50_000.0, 20_000_000)

@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from scipy.stats import t as student
-
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
 from ptkstore.domain.scheduling.competing import Competing
@@ -62,9 +60,3 @@ def fared(policy: str, rate: float, seed: int) -> Fared:
         outcome.released_share(SINCE, UNTIL),
         sum(outcome.left.values()) / HOURS / SETTING.capacity.epsilon_nano,
     )
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Return the mean and half of the width of its 95 % interval."""
-    half = student.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values), float(half)

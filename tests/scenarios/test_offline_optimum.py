@@ -7,18 +7,18 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import Bounds, LinearConstraint, milp
-
-from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query
-from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.budgeting.simulation.offline import (
+from _common.online_budgeting.offline import (
     ExactInstance,
     best_with_exact_significance,
     knapsack,
     noise_free_bound,
 )
-from ptkstore.domain.budgeting.simulation.policies import Partial, WithoutNoise
-from ptkstore.domain.budgeting.simulation.replay import Asking, replay
+from _common.online_budgeting.policies import Partial, WithoutNoise
+from _common.online_budgeting.replay import Asking, replay
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from ptkstore.domain.budgeting.blocks import BudgetedBlock, Query
+from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.errors import InvalidRequest
 
 NANO = 10**9

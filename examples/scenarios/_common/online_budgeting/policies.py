@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from _common.online_budgeting.replay import Asking, Grant
 from ptkstore.domain.accounting.losses import NANO
 from ptkstore.domain.budgeting.blocks import BudgetedBlock
 from ptkstore.domain.budgeting.online import (
@@ -19,7 +20,6 @@ from ptkstore.domain.budgeting.online import (
 )
 from ptkstore.domain.budgeting.partial import granted, next_release
 from ptkstore.domain.budgeting.rule import ThresholdRule
-from ptkstore.domain.budgeting.simulation.replay import Asking, Grant
 
 if TYPE_CHECKING:
     from ptklib.mechanisms.threshold import DrawnThreshold
