@@ -9,9 +9,9 @@ from typing import TypedDict
 
 from ptkstore.application.delivery import deliver_event
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
-from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
+from ptkstore.application.paid_runs.team_code import TeamCodeSource
 from ptkstore.application.profiling import compare_significance, detect_drift, profile_ptk
 from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
 from ptkstore.application.versions import materialize_state, place_state
@@ -42,8 +42,8 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
     def opening() -> Opening:  # made for the job that needs it, as all adapters are
         return Opening(adapters.keys, adapters.catalog.journal_view(), adapters.raw, keep_alive)
 
-    def code() -> CodeSource:
-        return CodeSource(adapters.bundles, adapters.sandbox)
+    def code() -> TeamCodeSource:
+        return TeamCodeSource(adapters.bundles, adapters.sandbox)
 
     def deliver() -> None:
         deliver_event.deliver_event(

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
-from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.planning.profile_plans import drift_price
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.application.versions.elected_files import state_files_of
@@ -25,7 +25,7 @@ def detect_drift(
     spending: Spending,
     opening: Opening,
     *,
-    code: CodeSource,
+    code: TeamCodeSource,
     lake: Lake,
     profiler: SampleProfiler,
 ) -> None:
@@ -42,7 +42,9 @@ def detect_drift(
 class _Testing(ProfileSetRun[bool]):
     ran_step, kept_step = "tested", "verdict-kept"
 
-    def __init__(self, job: Job, profiler: SampleProfiler, code: OwnCode, state: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, job: Job, profiler: SampleProfiler, code: FetchedTeamCode, state: Mapping[str, bytes]
+    ) -> None:
         super().__init__(job, profiler, code)
         self._state = state
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
-from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.paid_runs.team_code import TeamCodeSource
 from ptkstore.application.planning.profile_plans import Attempt, attempt_of
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.domain.jobs import Job, Outcome
@@ -19,7 +19,7 @@ from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, RunFailed, 
 
 
 def profile_ptk(
-    job: Job, spending: Spending, opening: Opening, *, code: CodeSource, profiler: SampleProfiler
+    job: Job, spending: Spending, opening: Opening, *, code: TeamCodeSource, profiler: SampleProfiler
 ) -> None:
     """Ask one window's profile set for the epsilons that have no answer yet; the plan of later windows reads them.
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from ptkstore.application.ledger.charging import Price
-from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun
+from ptkstore.application.paid_runs.team_code import FetchedTeamCode
 from ptkstore.application.profiling.profile_requests import notify_owners, sharing
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import Entry
@@ -37,7 +37,7 @@ class ProfileSetRun(PaidRun[R]):
     ask: ProfileAsk
     record: ProfileRecord
 
-    def __init__(self, job: Job, profiler: SampleProfiler, code: OwnCode) -> None:
+    def __init__(self, job: Job, profiler: SampleProfiler, code: FetchedTeamCode) -> None:
         super().__init__(job)
         self.profiler, self.code = profiler, code
 

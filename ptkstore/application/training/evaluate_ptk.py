@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.application.paid_runs.own_code import CodeSource
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.paid_runs.team_code import TeamCodeSource
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.evaluations import AskedSums, Evaluation, RiskMass, evaluation_sums
@@ -20,13 +20,13 @@ from ptkstore.ports.row_processes import Evaluator
 
 
 def evaluate_ptk(
-    job: Job, spending: Spending, opening: Opening, *, code: CodeSource, lake: Lake, evaluator: Evaluator
+    job: Job, spending: Spending, opening: Opening, *, code: TeamCodeSource, lake: Lake, evaluator: Evaluator
 ) -> None:
     """Release one estimate of a version's loss, at most, from the test blocks of the version's windows.
 
     Parameters
     ----------
-    code : CodeSource
+    code : TeamCodeSource
         Where the code of a version of team code comes from: it says the loss of each row.
     """
     with spending.begin() as uow:

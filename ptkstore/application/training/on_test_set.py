@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ptkstore.application.ledger.charging import Price, reserve
-from ptkstore.application.paid_runs.own_code import OwnCode
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent, left_of
+from ptkstore.application.paid_runs.team_code import FetchedTeamCode
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.accounting.assurances import Assurance, assured
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
@@ -34,7 +34,7 @@ class Tested:
 
     estimator: Mapping[str, Any]
     state: Mapping[str, bytes]
-    code: OwnCode
+    code: FetchedTeamCode
     windows: tuple[int, ...]
 
     def label(self, ptk_id: str) -> dict[str, str | None]:

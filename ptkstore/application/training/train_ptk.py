@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price, price_of
-from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import (
     CHANGED,
     ClaimedRun,
@@ -20,6 +19,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
+from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.planning.estimators import can_be_read, condenses, event_of, is_paid_for
 from ptkstore.application.planning.evaluation_plans import queue_evaluation
 from ptkstore.application.training.partials import (
@@ -68,7 +68,7 @@ def train_ptk(
     storing: Storing,
     *,
     trainer: Trainer,
-    code: CodeSource,
+    code: TeamCodeSource,
     rows_per_partial: int,
 ) -> None:
     """Train one PTK on its windows; at most one output of its reservation is ever elected.
@@ -86,7 +86,7 @@ def train_ptk(
         The claimed training.
     spending, opening, storing : Spending, Opening, Storing
         What charges, what opens rows, and what keeps a draft.
-    code : CodeSource
+    code : TeamCodeSource
         Where team code comes from.
     rows_per_partial : int
         A run that is planned for more rows is split.
@@ -113,7 +113,7 @@ class _Basis:
     previous: Version | None
     state: Mapping[str, bytes] | None
     """The files of its state; None if it is unreadable, and so is not gone on from."""
-    code: OwnCode
+    code: FetchedTeamCode
 
     def continued(
         self, spec: PtkSpec, policy: Policy, spend: Entry, windows: Sequence[int]
@@ -260,7 +260,7 @@ class _Training(PaidRun[Draft]):
         return self._basis.continued(spent.spec, spent.stream.policy, spent.spend, self._windows(spent))
 
 
-def _basis(job: Job, begin: Begin, lake: Lake, code: OwnCode) -> _Basis:
+def _basis(job: Job, begin: Begin, lake: Lake, code: FetchedTeamCode) -> _Basis:
     """Claims of a PTK come one after the other, so its last version stays the last while this job is held."""
     with begin() as uow:
         previous = uow.versions.latest(str(job.ptk_id))

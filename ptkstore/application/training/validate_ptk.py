@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 from ptkstore.application.ledger.charging import Price
-from ptkstore.application.paid_runs.own_code import CodeSource, OwnCode
 from ptkstore.application.paid_runs.paid_run import (
     CHANGED,
     ClaimedRun,
@@ -19,6 +18,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
+from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
@@ -54,7 +54,7 @@ def validate_ptk(
     spending: Spending,
     opening: Opening,
     *,
-    code: CodeSource,
+    code: TeamCodeSource,
     staging: Staging,
     evaluator: Evaluator,
 ) -> None:
@@ -66,7 +66,7 @@ def validate_ptk(
 
     Parameters
     ----------
-    code : CodeSource
+    code : TeamCodeSource
         Where the code of a state of team code comes from: it says the loss of each row.
     """
     draft_id = str(job.draft_id)
@@ -76,7 +76,7 @@ def validate_ptk(
         windows = opened_windows(candidate.content)
         tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator), windows)
     except (CorruptObject, UnknownName, WindowGone):
-        candidate, tested = None, Tested({}, {}, OwnCode(), (job.window.index,))
+        candidate, tested = None, Tested({}, {}, FetchedTeamCode(), (job.window.index,))
     pay_and_run(_Validating(job, candidate, tested, evaluator, spending.now), spending, opening)
     if _is_over(job, draft_id, spending.begin):
         destroy_drafts((draft_id,), opening.keys, staging)

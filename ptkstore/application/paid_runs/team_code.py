@@ -14,7 +14,7 @@ from ptkstore.ports.team_code import Bundles, Sandbox
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCode:
+class FetchedTeamCode:
     """The bundle of an estimator that is no family of the library; both None for one that is.
 
     `bundle` alone is None for a run whose rows were opened by an earlier claim: code of a team is not run again.
@@ -35,13 +35,13 @@ class OwnCode:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeSource:
+class TeamCodeSource:
     """Where bundles are kept, and the sandbox that runs what is in them."""
 
     bundles: Bundles
     sandbox: Sandbox
 
-    def of_estimator(self, job: Job, estimator: Mapping[str, Any]) -> OwnCode:
+    def of_estimator(self, job: Job, estimator: Mapping[str, Any]) -> FetchedTeamCode:
         """Return the code of an estimator, for a run that may open rows.
 
         Raises
@@ -53,12 +53,12 @@ class CodeSource:
         """
         sha256 = bundle_of(estimator)
         if sha256 is None or job.state is JobState.OPENED:
-            return OwnCode(sha256)
+            return FetchedTeamCode(sha256)
         self.sandbox.check()
-        return OwnCode(sha256, self.bundles.get(sha256))
+        return FetchedTeamCode(sha256, self.bundles.get(sha256))
 
-    def of_job(self, job: Job, begin: Begin) -> OwnCode:
+    def of_job(self, job: Job, begin: Begin) -> FetchedTeamCode:
         """Return the code of a job's PTK, as it is registered now; raises as `of_estimator` does."""
         with begin() as uow:
             spec = next((one for one in uow.ptks.find(stream=job.stream) if one.ptk_id == job.ptk_id), None)
-        return OwnCode() if spec is None else self.of_estimator(job, spec.estimator)
+        return FetchedTeamCode() if spec is None else self.of_estimator(job, spec.estimator)
