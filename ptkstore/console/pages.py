@@ -127,7 +127,10 @@ class Pages:
         except InvalidRequest as error:
             return {**shown, "reason": str(error)}
         spans = wait_chart(waits, self._service.clock.now())
-        rows = [_waited(one, span, queued.get(one.ptk_id)) for one, span in zip(waits, spans, strict=True)]
+        rows = [
+            _waited(one, span, queued.get(one.ptk_id) if one.end is None else None)
+            for one, span in zip(waits, spans, strict=True)
+        ]
         return {**shown, "waits": rows, "first": waits[0].since.isoformat() if waits else None}
 
     def simulation(self, who: Principal, name: str, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -278,6 +281,7 @@ def _waited(one: WaitSpan, span: Span, queued: QueuedPtk | None) -> dict[str, An
         "since": one.since.isoformat(),
         "until": None if one.until is None else one.until.isoformat(),
         "end": one.end,
+        "registered": one.registered,
         "looks": len(one.verdicts),
         "verdict": one.verdicts[-1][1] if one.verdicts else "",
         "waits_for": queued.waits_for.value if queued else "",

@@ -128,6 +128,9 @@ class ValidationsView(Protocol):
     def of(self, ptk_id: str) -> tuple[Validation, ...]:
         """Return all verdicts of a PTK, in the order in which they were kept."""
 
+    def of_ptks(self, ptk_ids: Iterable[str]) -> Mapping[str, tuple[Validation, ...]]:
+        """Return all verdicts of some PTKs, each in the order in which they were kept."""
+
 
 class Validations(ValidationsView, Protocol):
     """Released verdicts, one for each trained state that asked for one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ptkstore.domain.scheduling.shares import Share
-from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.scheduling.waits import EndedWait, Wait
 
 
 class WaitsView(Protocol):
@@ -14,6 +14,12 @@ class WaitsView(Protocol):
 
     def of(self, stream: str) -> Mapping[str, Wait]:
         """Return the last wait of each PTK of a stream, by its id."""
+
+    def last(self, ptk_id: str) -> Wait | None:
+        """Return the last wait of a PTK; None if it has none."""
+
+    def ended(self, stream: str, limit: int | None = None) -> tuple[EndedWait, ...]:
+        """Return waits of a stream that ended, those that began last first; at most `limit`."""
 
     def allowed(self, stream: str) -> tuple[Share, ...]:
         """Return what each PTK was allowed of each block since it began to wait, by PTK and block.
@@ -30,6 +36,9 @@ class Waits(WaitsView, Protocol):
 
     def end(self, ptk_id: str) -> None:
         """Forget the wait of a PTK and its allowances; one without a wait is no fault."""
+
+    def keep(self, ended: EndedWait) -> None:
+        """Keep a wait that ended, and the newest `MOST_ENDED` of its PTK; nothing happens if its end is kept."""
 
     def allow(self, stream: str, shares: Iterable[Share]) -> None:
         """Put these allowances in the place of all of the stream's."""

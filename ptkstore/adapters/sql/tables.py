@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 15  # the last revision in migrations/versions
+SCHEMA_VERSION = 16  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -295,6 +295,17 @@ waits = Table(  # one for each PTK of an adaptive stream: when it last began to 
     Column("after", BigInteger, nullable=False),  # the journal's last sequence then
     Column("oldest", BigInteger, nullable=False),  # the oldest window that was kept then
     Index("wait_stream", "stream"),
+)
+
+ended_waits = Table(  # the newest of each PTK, also of those that are deregistered
+    "ended_wait",
+    metadata,
+    Column("ptk_id", String, primary_key=True),
+    Column("since", Instant, primary_key=True),
+    Column("stream", String, nullable=False),
+    Column("until", Instant),
+    Column("how", String, nullable=False),
+    Index("ended_wait_stream", "stream", "since"),
 )
 
 allowances = Table(  # what a waiting PTK was allowed of a block since; the journal tells what it used

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.ledger.retired_windows import drop_windows_of
+from ptkstore.application.scheduling.waiting_ptks import give_up_waiting
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
@@ -29,6 +30,7 @@ def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datet
         The ones that decided it.
     """
     uow.ptks.wait(spec.ptk_id, replace(spec.waiting or AcceptDeadline(window), given_up=why))
+    give_up_waiting(uow, spec.ptk_id, why, at)
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
         if job.kind is JobKind.TRAIN:
             withdraw(uow, uow.jobs.lock(job.id), at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptkstore.application.scheduling.adaptive_trainings import (
     SharedLine,
     scheduler_of_policy,
@@ -17,9 +19,10 @@ from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
-from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.scheduling.waits import VERSION, EndedWait, Wait
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.validations import Validation
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import CatalogView, Read
 
@@ -54,14 +57,16 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
 
 
 def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read) -> tuple[WaitSpan, ...]:
-    """Return when the PTKs of a stream last waited, of those that began last, the first to arrive first.
+    """Return when PTKs of a stream waited, of the waits that began last, the first to begin first.
+
+    Of a PTK, the last wait and those that are kept after they ended.
 
     Parameters
     ----------
     team : str, optional
         As of `read_queue`.
     limit : int
-        How many PTKs are told of at most.
+        How many waits are told of at most.
 
     Raises
     ------
@@ -71,23 +76,45 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
     with begin() as uow:
         owner = _with_queue(uow, stream)
         specs = {spec.ptk_id: spec for spec in uow.ptks.find(stream=stream)}
-        waits = [
+        all_are_told = team is None or not owner.policy.sharing.contexts
+        ended = uow.waits.ended(stream, limit if all_are_told else None)
+        over = {(one.ptk_id, one.since) for one in ended}
+        last = [
             wait
-            for ptk_id, wait in uow.waits.of(stream).items()
-            if ptk_id in specs and _is_told(ptk_id, team, owner.policy)
+            for wait in uow.waits.of(stream).values()
+            if wait.ptk_id in specs and (wait.ptk_id, wait.since) not in over
         ]
-        waits.sort(key=lambda wait: (wait.since, wait.ptk_id))
+        both: tuple[EndedWait | Wait, ...] = (*ended, *last)
+        told = [one for one in both if _is_told(one.ptk_id, team, owner.policy)]
+        told.sort(key=lambda one: (one.since, one.ptk_id))
+        told = told[-limit:]
+        verdicts = uow.validations.of_ptks({one.ptk_id for one in told if isinstance(one, EndedWait)})
         return tuple(
-            _span(specs[wait.ptk_id], wait, given_since(uow, wait, owner.policy)) for wait in waits[-limit:]
+            _ended_span(one, verdicts[one.ptk_id], one.ptk_id in specs)
+            if isinstance(one, EndedWait)
+            else _span(specs[one.ptk_id], one, given_since(uow, one, owner.policy))
+            for one in told
         )
 
 
+def _ended_span(wait: EndedWait, verdicts: Sequence[Validation], registered: bool) -> WaitSpan:
+    during = tuple(
+        (one.at, str(one.verdict["decision"]))
+        for one in verdicts
+        if wait.since <= one.at and (wait.until is None or one.at <= wait.until)
+    )
+    until = wait.until
+    if until is None and wait.end == GivenUp.REJECT.value and during:
+        until = during[-1][0]
+    return WaitSpan(wait.ptk_id, wait.since, until, wait.end, during, registered)
+
+
 def _span(spec: PtkSpec, wait: Wait, given: Given) -> WaitSpan:
+    """A wait whose end was not kept: it lasts, or ended with a version."""
     verdicts = tuple((one.at, str(one.verdict["decision"])) for one in given.verdicts)
-    until, end = given.served_at, None if given.served_at is None else "version"
+    until, end = given.served_at, None if given.served_at is None else VERSION
     if end is None and spec.waiting is not None and spec.waiting.given_up is not None:
-        end = spec.waiting.given_up.value
-        until = verdicts[-1][0] if spec.waiting.given_up is GivenUp.REJECT and verdicts else None
+        end, until = spec.waiting.given_up.value, verdicts[-1][0] if verdicts else None
     return WaitSpan(wait.ptk_id, wait.since, until, end, verdicts)
 
 

@@ -15,9 +15,10 @@ from ptkstore.application.scheduling.given_looks import Given, given_since
 from ptkstore.domain.accounting.accountants import SATURATED, Charge
 from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.jobs import scheduler_of
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
 from ptkstore.domain.scheduling.model import ChargeOf, MenuEntry, Waiting
-from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.scheduling.waits import CHANGED, DEREGISTERED, VERSION, EndedWait, Wait
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
@@ -44,14 +45,38 @@ class WaitingPtk:
 def begin_to_wait(uow: UnitOfWork, ptk_id: str, stream: Stream, now: datetime) -> None:
     """Let a PTK of an adaptive stream wait from now on, and wake the scheduler; of another stream, do nothing."""
     if stream.policy.scheduler.lets_wait:
+        _keep_last(uow, ptk_id, stream.policy, CHANGED, now)
         uow.waits.begin(_wait(uow, ptk_id, stream, now))
         uow.jobs.wake(scheduler_of(stream.name), now)
 
 
 def wait_no_longer(uow: UnitOfWork, spec: PtkSpec, now: datetime) -> None:
-    """Forget that a PTK waits; what it was allowed goes to the others."""
+    """Let a PTK that is deregistered wait no longer; what it was allowed goes to the others."""
+    _keep_last(uow, spec.ptk_id, uow.streams.get(spec.stream).policy, DEREGISTERED, now)
     uow.waits.end(spec.ptk_id)
     uow.jobs.wake(scheduler_of(spec.stream), now)
+
+
+def give_up_waiting(uow: UnitOfWork, ptk_id: str, why: GivenUp, at: datetime) -> None:
+    """Keep when the wait of a PTK that is given up ended, if it waits."""
+    if (wait := uow.waits.last(ptk_id)) is not None:
+        _keep(uow, wait, at, why.value)
+
+
+def _keep_last(uow: UnitOfWork, ptk_id: str, policy: Policy, end: str, now: datetime) -> None:
+    """Keep the last wait of a PTK: it ended with a version before, or ends now."""
+    if (wait := uow.waits.last(ptk_id)) is not None:
+        _keep_given(uow, wait, given_since(uow, wait, policy), end, now)
+
+
+def _keep_given(uow: UnitOfWork, wait: Wait, given: Given, end: str, now: datetime) -> None:
+    until, how = (now, end) if given.served_at is None else (given.served_at, VERSION)
+    _keep(uow, wait, until, how)
+
+
+def _keep(uow: UnitOfWork, wait: Wait, until: datetime, end: str) -> None:
+    if until > wait.since:  # one that began anew at once was no wait
+        uow.waits.keep(EndedWait(wait.ptk_id, wait.stream, wait.since, until, end))
 
 
 def waiting_anew(
@@ -66,6 +91,8 @@ def waiting_anew(
     for spec, wait, given in _standing(uow, stream, specs):
         due = given.served_in is not None and newest >= given.served_in + spec.every
         if wait is None or due:
+            if wait is not None:
+                _keep_given(uow, wait, given, CHANGED, now)
             wait, given = _wait(uow, spec.ptk_id, stream, now), Given()
             uow.waits.begin(wait)
         standing.append((spec, wait, given))

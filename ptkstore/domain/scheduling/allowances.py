@@ -178,22 +178,14 @@ class Allowances:
         short = np.maximum(self._least_at(at) - self._shares[:, :, at], 0)
         taking = self._wanted[:, at]
         some = ((self._free[:, at] // sharers[at] < short) & taking[:, None]).any(axis=(0, 1))
+        turns = np.empty(len(self._turns), dtype=np.int64)
+        turns[sorted(range(len(self._turns)), key=self._turns.__getitem__)] = np.arange(len(self._turns))
         for place in np.flatnonzero(some).tolist():
-            taking[:, place] = self._served(taking[:, place], short[:, :, place], self._free[:, at[place]])
+            taking[:, place] = _served(taking[:, place], short[:, :, place], turns, self._free[:, at[place]])
         counts = np.maximum(taking.sum(axis=0), 1)
         each = self._free[:, at] // counts
         self._shares[:, :, at] += each * taking[:, None]
         self._free[:, at] -= each * taking.sum(axis=0)
-
-    def _served(self, wanted: Bools, short: Ints, free: Ints) -> Bools:
-        """Who shares in one block so that nobody's share is of no use; as many as there can be."""
-        rows = sorted(
-            np.flatnonzero(wanted).tolist(), key=lambda row: (short[row, 0], short[row, 1], self._turns[row])
-        )
-        needed = np.maximum.accumulate(short[rows], axis=0) * np.arange(1, len(rows) + 1)[:, None]
-        served = np.zeros(len(wanted), dtype=bool)
-        served[rows[: int((needed <= free).all(axis=1).sum())]] = True
-        return served
 
     def _least_at(self, at: Ints) -> Ints:
         """The least charge of each PTK on some blocks: units and deltas."""
@@ -301,3 +293,13 @@ class Allowances:
 def _wants(groups: range, facts: Ints) -> Bools:
     """Which blocks a PTK of these groups is trained on."""
     return np.asarray((facts[3] >= groups.start) & (facts[3] < groups.stop))
+
+
+def _served(wanted: Bools, short: Ints, turns: Ints, free: Ints) -> Bools:
+    """Who shares in one block so that nobody's share is of no use; as many as there can be."""
+    rows = np.flatnonzero(wanted)
+    rows = rows[np.lexsort((turns[rows], short[rows, 1], short[rows, 0]))]
+    needed = np.maximum.accumulate(short[rows], axis=0) * np.arange(1, len(rows) + 1)[:, None]
+    served = np.zeros(len(wanted), dtype=bool)
+    served[rows[: int((needed <= free).all(axis=1).sum())]] = True
+    return served

@@ -48,10 +48,10 @@ class QueuedPtk:
 
 @dataclass(frozen=True, slots=True)
 class WaitSpan:
-    """The last time that a PTK waited; `verdicts` are those that it got meanwhile, each with its time.
+    """A time that a PTK waited; `verdicts` are those that it got meanwhile, each with its time.
 
-    `end` is None while it waits, `version` if it got one, and otherwise why it was given up. `until` is None where
-    nothing says when that was.
+    `end` is None while it waits, and otherwise as of `EndedWait`. `until` is None where nothing says when that was.
+    `registered` tells whether the PTK is by now.
     """
 
     ptk_id: str
@@ -59,3 +59,4 @@ class WaitSpan:
     until: datetime | None
     end: str | None
     verdicts: tuple[tuple[datetime, str], ...]
+    registered: bool = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.statements import CatalogPart, row_of
+from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.fields import fields_of
@@ -38,8 +39,16 @@ class SqlValidations(CatalogPart):
 
     def of(self, ptk_id: str) -> tuple[Validation, ...]:
         """Return all of a PTK, in the order in which they were kept."""
-        query = select(t.validations).where(t.validations.c.ptk_id == ptk_id)
-        return tuple(map(_validation, self._connection.execute(query.order_by(*_IN_ORDER))))
+        return self.of_ptks([ptk_id])[ptk_id]
+
+    def of_ptks(self, ptk_ids: Iterable[str]) -> Mapping[str, tuple[Validation, ...]]:
+        """Return all of some PTKs."""
+        found: dict[str, list[Validation]] = {ptk_id: [] for ptk_id in ptk_ids}
+        for some in parts(found):
+            query = select(t.validations).where(t.validations.c.ptk_id.in_(some)).order_by(*_IN_ORDER)
+            for row in self._connection.execute(query):
+                found[row.ptk_id].append(_validation(row))
+        return {ptk_id: tuple(many) for ptk_id, many in found.items()}
 
 
 def _validation(row: Row[Any]) -> Validation:

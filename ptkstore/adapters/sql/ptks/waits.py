@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
 from ptkstore.domain.scheduling.shares import Share
-from ptkstore.domain.scheduling.waits import Wait
+from ptkstore.domain.scheduling.waits import MOST_ENDED, EndedWait, Wait
 
 
 class SqlWaits(CatalogPart):
@@ -19,6 +19,18 @@ class SqlWaits(CatalogPart):
         """Return the last wait of each PTK of a stream."""
         query = select(t.waits).where(t.waits.c.stream == stream).order_by(t.waits.c.ptk_id)
         return {row.ptk_id: Wait(**row._mapping) for row in self._connection.execute(query)}
+
+    def last(self, ptk_id: str) -> Wait | None:
+        """Return the last wait of a PTK."""
+        row = self._connection.execute(select(t.waits).where(t.waits.c.ptk_id == ptk_id)).first()
+        return None if row is None else Wait(**row._mapping)
+
+    def ended(self, stream: str, limit: int | None = None) -> tuple[EndedWait, ...]:
+        """Return waits of a stream that ended, those that began last first."""
+        one = t.ended_waits.c
+        query = select(one.ptk_id, one.stream, one.since, one.until, one.how).where(one.stream == stream)
+        newest = query.order_by(one.since.desc(), one.ptk_id.desc()).limit(limit)
+        return tuple(EndedWait(*row) for row in self._connection.execute(newest))
 
     def allowed(self, stream: str) -> tuple[Share, ...]:
         """Return the allowances of a stream."""
@@ -36,6 +48,16 @@ class SqlWaits(CatalogPart):
         """Remove the wait of a PTK and its allowances."""
         self._connection.execute(delete(t.waits).where(t.waits.c.ptk_id == ptk_id))
         self._connection.execute(delete(t.allowances).where(t.allowances.c.ptk_id == ptk_id))
+
+    def keep(self, ended: EndedWait) -> None:
+        """Write the end of a wait once, and remove the oldest of its PTK beyond those that are kept."""
+        mine = t.ended_waits.c.ptk_id == ended.ptk_id
+        kept = set(self._connection.scalars(select(t.ended_waits.c.since).where(mine)))
+        if ended.since in kept:
+            return
+        self._connection.execute(insert(t.ended_waits).values(row_of(t.ended_waits, ended, how=ended.end)))
+        for since in sorted({*kept, ended.since})[:-MOST_ENDED]:
+            self._connection.execute(delete(t.ended_waits).where(mine, t.ended_waits.c.since == since))
 
     def allow(self, stream: str, shares: Iterable[Share]) -> None:
         """Write the allowances that differ from those of before; most stay as they are."""

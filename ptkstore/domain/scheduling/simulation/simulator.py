@@ -15,10 +15,11 @@ from ptkstore.domain.scheduling.simulation.outcomes import Outcome, Released
 from ptkstore.domain.scheduling.simulation.work import Work
 from ptkstore.domain.scheduling.strategies import Strategy
 
-COMPARISON, BLOCKS_A_STEP = 25, 100
-"""Steps of reading what a PTK may use, or of comparing a charge with it, and how many blocks take one more."""
-PASS, SHARES_A_STEP = 50, 200
-"""Steps of one pass over a table of allowances, and how many of its entries take one more."""
+COMPARISON, BLOCKS_A_STEP, BLOCKS_OF_GROUPS_A_STEP = 25, 100, 20
+"""Steps of reading what a PTK may use, or of comparing a charge with it, and how many blocks take one more:
+of one group, or of several, whose windows have to be counted."""
+PASS, SHARES_A_STEP, PASSES_OF_A_DIVISION = 50, 200, 8
+"""Steps of one pass over a table of allowances, how many of its entries take one more, and what a division takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,18 @@ class StrategyState:
 
     def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
         """What a loss is charged; a strategy asks once for each comparison."""
-        self._work.count(self._comparison + len(self._room) // BLOCKS_A_STEP)
+        self._work.count(self._steps)
         return self._stream.charge_of(ptk_id, loss)
 
-    def _count_shares(self) -> None:
-        """One pass over the allowances of all PTKs on all blocks."""
-        self._work.count(PASS + self._n_waiting * len(self._room) // SHARES_A_STEP)
+    def _count_shares(self, passes: int = 1) -> None:
+        """Passes over the allowances of all PTKs on all blocks."""
+        self._work.count(passes * (PASS + self._n_waiting * len(self._room) // SHARES_A_STEP))
+
+    @property
+    def _steps(self) -> int:
+        """Steps of one comparison."""
+        one_group = len(self._stream.blocks) == 1
+        return self._comparison + len(self._room) // (BLOCKS_A_STEP if one_group else BLOCKS_OF_GROUPS_A_STEP)
 
     @property
     def leaving_frees(self) -> bool:
@@ -157,9 +164,9 @@ class StrategyState:
     def charge_next_looks(self, waiting: Sequence[Waiting]) -> Sequence[Proposal]:
         """Divide what is free, and charge what the strategy proposes."""
         if self._strategy.shares_out:
-            self._count_shares()
+            self._count_shares(PASSES_OF_A_DIVISION)
             self._room.divide()
-        self._work.count(len(waiting) * (COMPARISON + len(self._room) // BLOCKS_A_STEP))
+        self._work.count(len(waiting) * self._steps)
         proposals = self._strategy.propose(waiting, self._room, self._charge_of)
         take = self._room.take if self._strategy.shares_out else self._room.take_free
         for one in proposals:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import Column, Connection, String, Table, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
@@ -21,6 +23,7 @@ from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences
+from ptkstore.adapters.sql.migrations.versions import v0016_ended_waits
 from ptkstore.adapters.sql.schema import found_version, lock_setup
 from ptkstore.application.ledger.verification import verify_ledger
 from ptkstore.domain.streams.policies import policy_in
@@ -295,3 +298,19 @@ def test_a_process_that_slept_through_an_upgrade_does_no_job_any_more(tmp_path: 
             uow.commit()
         with pytest.raises(CatalogOutdated, match=f"schema {newer}"):
             _ = catalog.journal_view().ledger_id
+
+
+def test_waits_of_ptks_that_were_given_up_before_are_kept_and_those_of_others_last(file: Path) -> None:
+    url = f"sqlite:///{file}"
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    with connected(url) as connection:
+        connection.execute(text("DROP TABLE ended_wait"))
+        ptk = connection.execute(text("SELECT ptk_id, stream FROM ptk ORDER BY ptk_id LIMIT 1")).one()
+        connection.execute(text("UPDATE ptk SET given_up = 'timeout' WHERE ptk_id = :ptk_id"), ptk._mapping)
+        for ptk_id, since in ((ptk.ptk_id, 5), ("rides.waits", 6)):
+            row = {"ptk_id": ptk_id, "stream": ptk.stream, "since": since}
+            connection.execute(text("INSERT INTO wait VALUES (:ptk_id, :stream, :since, 0, 0)"), row)
+        with Operations.context(MigrationContext.configure(connection)):
+            v0016_ended_waits.upgrade()
+        kept = connection.execute(text("SELECT ptk_id, stream, since, until, how FROM ended_wait")).all()
+    assert [tuple(row) for row in kept] == [(ptk.ptk_id, ptk.stream, 5, None, "timeout")]
