@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ptklib.events import DiscreteLaplace
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale
-from ptklib.mechanisms.threshold import Comparison
+from ptklib.mechanisms.comparisons import Comparison
 from ptklib.privacy import PrivacyLoss
 from ptklib.profiling.estimates import UNITS
 from ptklib.profiling.loss_steps import loss_steps

@@ -1,85 +1,19 @@
-"""Private comparisons: when a value first exceeds a noisy threshold."""
+"""Noisy thresholds: each is paid for, and says once which private value is the first above it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ptklib import events
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.mechanisms.additive import laplace, laplace_scale, positive_integer
+from ptklib.mechanisms.additive import laplace
+from ptklib.mechanisms.comparisons import VALUE_MAX, Comparison, clamped
 from ptklib.privacy import PrivacyLoss
-from ptklib.scalars import float_above, is_integer, positive_fraction
-
-_VALUE_MAX = 2**62
-"""Clamping to it moves no two values apart, so it is free; noise cannot overflow above it."""
-
-_QUERY_SHARE = {False: Fraction(613, 1000), True: Fraction(1, 2)}
-"""Share of epsilon for the noise on values: 2**(2/3) to 1 is the best split, 1 to 1 for monotonic values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How values are compared with one noisy threshold, in public numbers.
-
-    Parameters
-    ----------
-    sensitivity : int
-        A neighbouring dataset moves each value by at most this much.
-    epsilon : float or Fraction
-        What is paid for each noisy threshold.
-    monotonic : bool, default False
-        Whether one more row moves all values in the same direction.
-
-    Raises
-    ------
-    PrivacyParameterError
-        For unusable parameters.
-    """
-
-    sensitivity: int
-    epsilon: float | Fraction
-    monotonic: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", positive_integer(self.sensitivity, "sensitivity"))
-        object.__setattr__(self, "epsilon", positive_fraction(self.epsilon, "epsilon"))
-        object.__setattr__(self, "monotonic", bool(self.monotonic))
-
-    @property
-    def for_values(self) -> Fraction:
-        """The part of epsilon for the noise on values."""
-        return Fraction(self.epsilon) * _QUERY_SHARE[self.monotonic]
-
-    @property
-    def for_threshold(self) -> Fraction:
-        """The part of epsilon for the noise on the threshold."""
-        return Fraction(self.epsilon) - self.for_values
-
-    @property
-    def moves(self) -> int:
-        """The distance that the noise on a value has to hide."""
-        return self.sensitivity if self.monotonic else 2 * self.sensitivity
-
-    @property
-    def event(self) -> events.AboveThreshold:
-        """The event of one noisy threshold, with all its comparisons."""
-        return events.AboveThreshold(
-            threshold_scale=laplace_scale(l1_sensitivity=self.sensitivity, epsilon=self.for_threshold),
-            value_scale=laplace_scale(l1_sensitivity=self.moves, epsilon=self.for_values),
-            sensitivity=self.sensitivity,
-            monotonic=self.monotonic,
-        )
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What one noisy threshold costs, whatever the number of "below" answers."""
-        return PrivacyLoss(float_above(Fraction(self.epsilon)), 0.0, self.event)
+from ptklib.scalars import is_integer
 
 
 class DrawnThreshold:
@@ -123,7 +57,7 @@ class DrawnThreshold:
         cls, comparison: Comparison, *, pay: Callable[[PrivacyLoss], object], threshold: int = 0
     ) -> Self:
         """Pay, and then draw the noise. When `pay` raises, nothing is drawn."""
-        exact = _integer(threshold)
+        exact = clamped(threshold)
         pay(comparison.loss)
         return cls(comparison, _noised([exact], comparison.sensitivity, comparison.for_threshold)[0])
 
@@ -170,7 +104,7 @@ class DrawnThreshold:
             },
             sort_keys=True,
         )
-        return (text + " " * (len(str(-_VALUE_MAX)) - len(json.dumps(self.__noisy)))).encode()
+        return (text + " " * (len(str(-VALUE_MAX)) - len(json.dumps(self.__noisy)))).encode()
 
     @classmethod
     def restore(cls, secret: bytes) -> Self:
@@ -190,7 +124,7 @@ class DrawnThreshold:
             if not (is_integer(part) and is_integer(whole) and isinstance(found["monotonic"], bool)):
                 raise ValueError
             comparison = Comparison(found["sensitivity"], Fraction(int(part), int(whole)), found["monotonic"])
-            return cls(comparison, None if noisy is None else _integer(noisy))
+            return cls(comparison, None if noisy is None else clamped(noisy))
         except (ValueError, TypeError, ZeroDivisionError, RecursionError):
             raise PrivacyParameterError("these bytes are no secret of a noisy threshold") from None
 
@@ -229,7 +163,7 @@ def first_above(thresholds: Sequence[DrawnThreshold], values: Sequence[int], *, 
         one.spent or one.comparison != comparison for one in thresholds
     ):
         raise PrivacyParameterError("thresholds must be different ones of one comparison that are not spent")
-    noisy = _noised([_integer(value) for value in values], comparison.moves, comparison.for_values)
+    noisy = _noised([clamped(value) for value in values], comparison.moves, comparison.for_values)
     answers: list[bool] = []
     for threshold, value in zip(thresholds, noisy, strict=True):
         answers.append(threshold._answer(value))
@@ -237,99 +171,6 @@ def first_above(thresholds: Sequence[DrawnThreshold], values: Sequence[int], *, 
         if not most:
             break
     return answers
-
-
-class AboveThreshold:
-    """Say of one private integer after another whether it is above a threshold; only "above" costs anew.
-
-    Parameters
-    ----------
-    threshold : int
-        Public. A threshold that moves is compared as ``value - threshold`` with 0.
-    sensitivity, epsilon, monotonic
-        As in `Comparison`.
-    pay : callable
-        Called with ``loss`` before a noisy threshold is drawn. When it raises, nothing is drawn or compared.
-
-    Attributes
-    ----------
-    loss : PrivacyLoss
-        What each call of `pay` is asked for.
-
-    Raises
-    ------
-    PrivacyParameterError
-        For unusable parameters.
-
-    Notes
-    -----
-    :Guarantee: epsilon-DP per payment, whatever the number of "below" answers since.
-    :Neighbours: streams of values that differ by ``sensitivity`` or less at each place; later values may depend
-        on earlier answers.
-    :Mechanism: one `DrawnThreshold` after the other.
-
-    The noisy threshold stays in this object: it is not shown, copied or pickled, and a process that lost it pays again.
-    Keep a `DrawnThreshold` where one has to outlive the process.
-    """
-
-    __slots__ = ("__drawn", "_comparison", "_pay", "_retired", "loss", "threshold")
-
-    def __init__(
-        self,
-        *,
-        threshold: int,
-        sensitivity: int,
-        epsilon: float | Fraction,
-        pay: Callable[[PrivacyLoss], object],
-        monotonic: bool = False,
-    ) -> None:
-        self.threshold = _integer(threshold)
-        self._comparison = Comparison(sensitivity, epsilon, monotonic)
-        self.loss = self._comparison.loss
-        self._pay = pay
-        self._retired = False
-        self.__drawn: DrawnThreshold | None = None
-
-    def is_above(self, value: int) -> bool:
-        """Return whether a private integer is about above the threshold, paying first when a threshold is due.
-
-        Raises
-        ------
-        PrivacyParameterError
-            After `retire`.
-        """
-        exact = _integer(value)
-        if self._retired:
-            raise PrivacyParameterError("a retired threshold answers no comparison")
-        if self.__drawn is None:
-            self.__drawn = DrawnThreshold.draw(self._comparison, pay=self._pay, threshold=self.threshold)
-        above = self.__drawn.is_above(exact)
-        if above:
-            self.__drawn = None
-        return above
-
-    def retire(self) -> None:
-        """Forget the noisy threshold and answer nothing from now on."""
-        self._retired, self.__drawn = True, None
-
-    def __repr__(self) -> str:
-        return f"AboveThreshold(threshold={self.threshold}, epsilon={self.loss.epsilon:g})"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a noisy threshold is a secret of one object: it is neither copied nor pickled")
-
-
-def above_threshold_event(
-    *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
-) -> events.AboveThreshold:
-    """Return the event of one noisy threshold of `AboveThreshold`."""
-    return Comparison(sensitivity, epsilon, monotonic).event
-
-
-def _integer(value: object) -> int:
-    if not is_integer(value):
-        raise PrivacyParameterError("values and thresholds are integers")
-    return max(-_VALUE_MAX, min(int(value), _VALUE_MAX))
 
 
 def _noised(exact: list[int], sensitivity: int, epsilon: Fraction) -> list[int]:

@@ -14,7 +14,8 @@ from ptklib.arrays import Floats
 from ptklib.events import DiscreteLaplace
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import additive
-from ptklib.mechanisms.threshold import AboveThreshold, above_threshold_event
+from ptklib.mechanisms.above_threshold import AboveThreshold
+from ptklib.mechanisms.comparisons import above_threshold_event
 from ptklib.privacy import PrivacyLoss
 from ptklib.profiling.bounds import Line, laplace_quantile
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ptklib.arrays import Floats
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
-from ptklib.mechanisms.threshold import AboveThreshold
+from ptklib.mechanisms.above_threshold import AboveThreshold
 from ptklib.privacy import Bounds, PrivacyLoss
 from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.profiling.comparison import HighTest

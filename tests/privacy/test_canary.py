@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from ptklib import CountFeaturizer, HistoricalStatistics
-from ptklib.mechanisms.threshold import Comparison as Comparing
+from ptklib.mechanisms.comparisons import Comparison as Comparing
 from ptklib.mechanisms.threshold import DrawnThreshold
 from ptklib.profiling.estimates import UNITS
 from ptkstore.adapters.processes import RedisServer

@@ -23,7 +23,7 @@ from ptklib.accounting import (
     renyi_curve,
 )
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.mechanisms.threshold import above_threshold_event
+from ptklib.mechanisms.comparisons import above_threshold_event
 from ptklib.privacy import PrivacyLoss
 from tests.statistical.tools import exponential, permute_and_flip
 

@@ -13,7 +13,8 @@ import pytest
 from ptklib.accounting import pure_epsilon
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import DrawnThreshold, threshold
-from ptklib.mechanisms.threshold import Comparison, first_above
+from ptklib.mechanisms.comparisons import Comparison
+from ptklib.mechanisms.threshold import first_above
 
 HIGH, LOW = 10**6, -(10**6)
 COMPARISON = Comparison(2, Fraction(1, 2), monotonic=True)

@@ -11,9 +11,10 @@ from ptklib.accounting import gaussian_multiplier
 from ptklib.arrays import Bools
 from ptklib.checks import epsilon_lower_bound
 from ptklib.mechanisms import AboveThreshold, exponential_mechanism, gaussian, laplace, report_noisy_max
+from ptklib.mechanisms.comparisons import Comparison, above_threshold_event
 from ptklib.mechanisms.partition import PartitionSelection, laplace_selection
 from ptklib.mechanisms.selection import selection_event
-from ptklib.mechanisms.threshold import Comparison, DrawnThreshold, above_threshold_event
+from ptklib.mechanisms.threshold import DrawnThreshold
 from ptklib.mechanisms.threshold import first_above as in_turn
 from tests.statistical.tools import FALSE_ALARM
 

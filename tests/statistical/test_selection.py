@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_noisy_max, threshold
+from ptklib.mechanisms.comparisons import above_threshold_event
 from tests.statistical.tools import FALSE_ALARM, exponential, first_above, law_pvalue, permute_and_flip
 
 pytestmark = pytest.mark.long
@@ -51,7 +52,7 @@ def stops(**parameters: Any) -> Any:
 
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> None:
-    event = threshold.above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
+    event = above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
     scales = event.threshold_scale, event.value_scale
     found, values = stops(epsilon=1.0, monotonic=monotonic), np.array(VALUES)
     assert law_pvalue(found, first_above(values, 3, *scales)) > FALSE_ALARM
@@ -65,7 +66,7 @@ def test_half_noised_thresholds_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
         return laplace(units, l1_sensitivity=l1_sensitivity, epsilon=2 * epsilon)
 
     monkeypatch.setattr(threshold, "laplace", halved)
-    event = threshold.above_threshold_event(sensitivity=1, epsilon=1.0)
+    event = above_threshold_event(sensitivity=1, epsilon=1.0)
     law = first_above(np.array(VALUES), 3, event.threshold_scale, event.value_scale)
     assert law_pvalue(stops(epsilon=1.0), law) < FALSE_ALARM
 
