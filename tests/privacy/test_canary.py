@@ -21,7 +21,7 @@ from ptklib.mechanisms.threshold import DrawnThreshold
 from ptklib.profiling.estimates import UNITS
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.service.machine import running
-from ptkstore.domain.budgeting.thresholds import Comparison, Threshold
+from ptkstore.domain.budgeting.thresholds import Comparison, ReleasedLoss, Threshold
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
@@ -38,8 +38,8 @@ from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
-STREAM, ADAPTIVE, MEASURED, JUDGED = "birds", "adaptive", "measured", "judged"
-STREAMS = (STREAM, ADAPTIVE, MEASURED, JUDGED)
+STREAM, ADAPTIVE, MEASURED, RELEASED, JUDGED = "birds", "adaptive", "measured", "released", "judged"
+STREAMS = (STREAM, ADAPTIVE, MEASURED, RELEASED, JUDGED)
 ROWS = 7_919
 REFUSED = 1_237
 MARKED = 20
@@ -68,6 +68,7 @@ class Run:
     allowed: tuple[Share, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     compared: tuple[Comparison, ...] = ()
+    released: tuple[ReleasedLoss, ...] = ()
     verdicts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def look(self, redis_url: str) -> None:
@@ -186,6 +187,30 @@ def create_measured(store: Store) -> None:
         store.register_ptk(model, name=name, stream=MEASURED, target=0.5)
 
 
+def create_released(store: Store) -> None:
+    """A fourth one, whose windows release the losses of a PTK, and grant what they are worth."""
+    store.create_stream(
+        RELEASED,
+        team=STREAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=10.0,
+        origin=ORIGIN,
+        closing="operator",
+        rows_per_window=10_000,
+        retention=WINDOWS,
+        scheduler="budgeting",
+        significance="released-loss",
+        least_significance=1e-6,
+        most_significance=1.0,
+        comparison_epsilon=1.0,
+    )
+    bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
+    model = HistoricalStatistics(["zone"], list(bounds), domains={"zone": ZONES}, bounds=bounds, epsilon=0.5)
+    tested = {"epsilons": [0.5, 2.0]}
+    store.register_ptk(model, name="taught", stream=RELEASED, target=0.5, config=tested)
+
+
 def create_judged(store: Store) -> None:
     """A fourth stream of the same rows: one target is beyond the class, and errors of means are judged."""
     store.create_stream(
@@ -277,6 +302,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             create(store)
             create_adaptive(store)
             create_measured(store)
+            create_released(store)
             create_judged(store)
             for ptk_id in (GOOD, COUNTS, BAD, TESTED, REJECTED, MEANS, MISSES):
                 receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
@@ -286,7 +312,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                     STREAM, pa.concat_tables([rows(window, ROWS), unwelcome()]), f"b{window}"
                 )
                 assert (reply.accepted, sum(reply.refused.values())) == (ROWS, REFUSED)
-                for stream in (ADAPTIVE, MEASURED, JUDGED):
+                for stream in (ADAPTIVE, MEASURED, RELEASED, JUDGED):
                     store.ingest(stream, rows(window, ROWS), f"b{window}")
                 for stream in STREAMS:
                     store.close_windows(stream, ORIGIN + (window + 1) * DAY)
@@ -298,6 +324,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                 made.allowed = uow.waits.allowed(ADAPTIVE)
                 made.thresholds = uow.thresholds.of(MEASURED)
                 made.compared = uow.thresholds.answers(MEASURED)
+                made.released = uow.thresholds.released(RELEASED)
                 made.verdicts = {
                     ptk_id: [dict(one.verdict) for one in uow.validations.of(ptk_id)]
                     for ptk_id in (REJECTED, MEANS, MISSES)
@@ -352,6 +379,11 @@ def test_the_search_saw_a_threshold_whose_secret_is_nowhere_in_the_clear(run: Ru
     assert in_the_clear.endswith(b"%d}" % UNITS)
     files = [path for path in run.home.rglob("*") if path.is_file()]
     assert [path for path in files if in_the_clear in path.read_bytes()] == []
+
+
+def test_the_search_saw_losses_that_were_released(run: Run):
+    assert len(run.released) == WINDOWS - 1
+    assert all(one.noisy is not None for one in run.released)
 
 
 def test_the_search_saw_verdicts_that_reject_and_verdicts_on_errors(run: Run):

@@ -12,6 +12,7 @@ from ptkstore.application.scheduling.lines_asked import profile_part_left
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, line_of
 from ptkstore.domain.accounting.accountants import fit_together
 from ptkstore.domain.budgeting.measured import Askable
+from ptkstore.domain.budgeting.thresholds import Comparison, ReleasedLoss
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
@@ -35,8 +36,13 @@ class Comparisons:
         self._releases = stream.policy.significance is Significance.RELEASED_LOSS
         kept = uow.thresholds.of(stream.name) if measured else ()
         self._kept = {(one.window.index, one.line): one for one in kept}
-        self._answers = uow.thresholds.answers(stream.name) if measured else ()
-        self._released = uow.thresholds.released(stream.name) if self._releases else ()
+        self._answers: dict[str, list[Comparison]] = {}
+        for answer in uow.thresholds.answers(stream.name) if measured else ():
+            self._answers.setdefault(answer.ptk_id, []).append(answer)
+        self._released: dict[str, list[ReleasedLoss]] = {}
+        for release in uow.thresholds.released(stream.name) if self._releases else ():
+            self._released.setdefault(release.ptk_id, []).append(release)
+        self._versions: dict[str, int] = {}
         self._runs: dict[int, list[Job]] = {}
         for run in uow.jobs.comparisons(stream.name) if measured else ():
             self._runs.setdefault(run.window.index, []).append(run)
@@ -46,8 +52,8 @@ class Comparisons:
         """Return what thresholds of windows have answered a PTK since it began to wait."""
         return {
             answer.window.index: answer.above
-            for answer in self._answers
-            if (answer.ptk_id, answer.since) == (one.spec.ptk_id, one.wait.since)
+            for answer in self._answers.get(one.spec.ptk_id, ())
+            if answer.since == one.wait.since
         }
 
     def released(self, one: WaitingPtk) -> Mapping[int, float | None]:
@@ -55,9 +61,12 @@ class Comparisons:
 
         None stands for a release that failed since the PTK began to wait.
         """
-        ptk_id, since, version = one.spec.ptk_id, one.wait.since, self.version_of(one)
-        mine = [release for release in self._released if release.ptk_id == ptk_id]
-        failed = {release.window.index: None for release in mine if release.since == since}
+        mine, version = self._released.get(one.spec.ptk_id, ()), self.version_of(one)
+        failed = {
+            release.window.index: None
+            for release in mine
+            if release.since == one.wait.since and release.noisy is None
+        }
         numbers = {
             release.window.index: release.noisy
             for release in mine
@@ -101,7 +110,10 @@ class Comparisons:
 
     def version_of(self, one: WaitingPtk) -> int:
         """Return the version of a PTK that is compared; 0 if there is none."""
-        return compared_version(self._uow, one.spec)
+        ptk_id = one.spec.ptk_id
+        if ptk_id not in self._versions:
+            self._versions[ptk_id] = compared_version(self._uow, one.spec)
+        return self._versions[ptk_id]
 
     def _job(self, one: WaitingPtk, window: int, now: datetime) -> Job:
         before = [run.look for run in self._runs.get(window, ()) if run.ptk_id == one.spec.ptk_id]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -185,6 +187,42 @@ def test_a_run_that_fails_uses_its_threshold_up_and_is_not_tried_again(low: Worl
     assert answers(low) == {f"compare/{FIRST}/1": False, f"compare/{SECOND}/1": True}
     assert (kept(low), keys(low)) == ([], [])
     assert waits_for(low)[FIRST] is Awaited.SIGNIFICANCE
+
+
+def test_a_run_that_takes_down_every_worker_uses_its_threshold_up(low: World) -> None:
+    day(low, 1, "prepare", "allocate")
+
+    def die() -> None:
+        raise Killed
+
+    for _ in range(12):
+        low.steps.at["opened"] = die
+        with suppress(Killed):
+            low.service.work_on(f"compare/{FIRST}/1")
+        low.clock.pass_(hours=2)
+    assert low.job(f"compare/{FIRST}/1").outcome is Outcome.FAILED
+    assert (answers(low), kept(low), keys(low)) == ({f"compare/{FIRST}/1": False}, [], [])
+
+
+def test_an_answer_of_an_earlier_wait_keeps_nobody_from_asking_however_late_it_came(low: World) -> None:
+    """A job that is put off is due later than the wait that follows, which is another one."""
+    day(low, 1, "prepare", "allocate")
+
+    def waits_anew() -> None:
+        low.clock.pass_(hours=1)
+        with low.service.begin() as uow:
+            stream = uow.streams.lock(STREAM)
+            begin_to_wait(uow, FIRST, stream, low.clock.now())
+            uow.commit()
+
+    low.comparer.meanwhile = waits_anew
+    low.service.work_on(f"compare/{FIRST}/1")
+    with low.service.begin() as uow:
+        run = uow.jobs.lock(f"compare/{FIRST}/1")
+        uow.jobs.save(replace(run, due_at=low.clock.now() + timedelta(hours=1)))
+        uow.commit()
+    low.work(*CHAIN)
+    assert answers(low)[f"compare/{FIRST}/1/2"] is True
 
 
 def test_a_profile_part_that_cannot_pay_is_not_read(in_files: World) -> None:

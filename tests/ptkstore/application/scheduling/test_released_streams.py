@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -179,6 +180,41 @@ def test_a_number_of_an_older_version_does_not_count(in_files: World) -> None:
     assert versions[f"compare/{PTK}/2"] == versions[f"compare/{PTK}/1"] + 1
 
 
+def test_a_version_that_is_rolled_back_has_losses_of_its_own(
+    in_files: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ptklib.significance import LossSignificance
+
+    world = released(in_files)
+    told = iter([1e6, 0.0, 1.0])
+    monkeypatch.setattr(LossSignificance, "release", lambda *_, **__: next(told))
+    day(world, 1, 1.0)
+    day(world, 2, 1.0)
+    assert waits_for(world) == {PTK: Awaited.SIGNIFICANCE}
+    world.service.rollback_ptk(PTK, 1)
+    world.work(*CHAIN)
+    with world.service.begin() as uow:  # whatever wakes it next
+        uow.jobs.wake(scheduler_of(STREAM), world.clock.now())
+        uow.commit()
+    world.work(*CHAIN)
+    with world.service.read() as uow:
+        found = [(one.job_id, one.version) for one in uow.thresholds.released(STREAM)]
+    assert found == [(f"compare/{PTK}/1", 1), (f"compare/{PTK}/2", 2), (f"compare/{PTK}/2/2", 3)]
+    assert waits_for(world) == {PTK: Awaited.SIGNIFICANCE}
+
+
+def test_a_version_that_cannot_be_read_is_not_paid_for_and_grants_nothing(in_files: World) -> None:
+    world = released(in_files)
+    (folder,) = (one for one in world.service.settings.home.rglob("*") if one.is_dir() and one.name == PTK)
+    for file in folder.rglob("*.parquet"):
+        file.chmod(0o600)
+        file.write_bytes(b"other bytes")
+    day(world, 1, 1.0)
+    assert (spent(world, "compare/"), numbers(world)) == ([], {f"compare/{PTK}/1": None})
+    assert waits_for(world) == {PTK: Awaited.SIGNIFICANCE}
+    assert (f"{PTK} compare of window 1", "version-unreadable") in world.notices()
+
+
 def test_a_training_over_several_windows_has_the_loss_that_each_of_them_grants(
     in_files: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,10 +265,9 @@ def test_a_run_that_takes_down_every_worker_grants_nothing(in_files: World) -> N
 
     for _ in range(12):
         world.steps.at["opened"] = die
-        try:
+        with suppress(Killed):
             world.service.work_on(f"compare/{PTK}/1")
-        except Killed:
-            world.clock.pass_(hours=2)
+        world.clock.pass_(hours=2)
     assert world.job(f"compare/{PTK}/1").outcome is Outcome.FAILED
     assert numbers(world) == {f"compare/{PTK}/1": None}
     world.steps.at.clear()

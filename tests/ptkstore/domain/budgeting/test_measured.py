@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ptkstore.domain.accounting.accountants import Caps, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.measured import Askable, MeasuredBudgeting, ToAsk
+from ptkstore.domain.budgeting.online import Declined, Taken, ToCompare
 from ptkstore.domain.budgeting.public import WindowsLeft
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.model import MenuEntry, Proposal, Waiting
@@ -44,6 +45,22 @@ def test_another_pair_of_a_menu_is_served_by_windows_that_take_it() -> None:
     assert look(one, {0: FRESH}, {}) == ((0,), TWICE)
     assert look(one, {0: FRESH, 1: FRESH}, {}) == ((0, 1), LOSS)
     assert look(one, {0: USED}, {0: Askable.LATER}) is Awaited.COMPARISON
+
+
+def test_all_groups_of_a_window_have_to_serve() -> None:
+    one = Waiting("team.ptk", 0, (1, 1), (LOSS, LOSS), groups=range(2))
+    budgeting = MeasuredBudgeting(RULE, 1_000)
+
+    def step(first: int, second: int) -> object:
+        left = {(0, 0): Caps((first,), 0), (0, 1): Caps((second,), 0)}
+        return budgeting.step(one, 0, WindowsLeft(Caps((FRESH,), 0), left), charge_of)
+
+    assert isinstance(step(FRESH, FRESH), Taken)
+    assert step(FRESH, 50) is Declined.UNAFFORDABLE
+    compared, other = step(FRESH, USED), step(USED - 100, USED)
+    assert isinstance(compared, ToCompare)
+    assert isinstance(other, ToCompare)
+    assert other.line > compared.line
 
 
 def test_an_answer_counts_for_the_pair_that_was_compared() -> None:
