@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from ptklib import UserEmbeddings
+from ptklib.significance import LossSignificance
 from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.planning.comparison_plans import price_of_comparison
 from ptkstore.application.scheduling.waiting_ptks import begin_to_wait
 from ptkstore.domain.budgeting.partial import worth
 from ptkstore.domain.budgeting.rule import ThresholdRule
@@ -20,7 +22,7 @@ from ptkstore.domain.jobs import JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.streams.blocks import PROFILE, part_blocks, windows_behind
+from ptkstore.domain.streams.blocks import PROFILE, part_blocks, train_blocks, windows_behind
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.row_processes import RunFailed
@@ -122,8 +124,6 @@ def test_the_grant_is_what_the_released_number_is_worth_and_nothing_else(
     in_files: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B3: whatever the rows are, the same number gives the same grant. The exact sum would give another one."""
-    from ptklib.significance import LossSignificance
-
     world = released(in_files)
     monkeypatch.setattr(LossSignificance, "release", lambda *_, **__: 170.5)
     day(world, 1, 1.0)
@@ -183,8 +183,6 @@ def test_a_number_of_an_older_version_does_not_count(in_files: World) -> None:
 def test_a_version_that_is_rolled_back_has_losses_of_its_own(
     in_files: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ptklib.significance import LossSignificance
-
     world = released(in_files)
     told = iter([1e6, 0.0, 1.0])
     monkeypatch.setattr(LossSignificance, "release", lambda *_, **__: next(told))
@@ -218,8 +216,6 @@ def test_a_version_that_cannot_be_read_is_not_paid_for_and_grants_nothing(in_fil
 def test_a_training_over_several_windows_has_the_loss_that_each_of_them_grants(
     in_files: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ptklib.significance import LossSignificance
-
     world = released(in_files, t=1e6, windows=(2, 3), retention_windows=6)
     assert waits_for(world) == {PTK: Awaited.NEW_WINDOW}
     day(world, 1, 0.0)
@@ -297,6 +293,30 @@ def test_a_window_whose_train_part_cannot_pay_for_the_least_loss_is_not_read(in_
     world.work(*CHAIN)
     assert spent(world, "train/taxi.large") != []
     assert [one for one in spent(world, "compare/") if PTK in one[0]] == []
+
+
+def test_the_run_that_pays_looks_at_the_train_part_again(in_files: World) -> None:
+    """B5: it was queued before its window's train part retired."""
+    world = released(in_files)
+    day(world, 1, 1.0, "prepare", "allocate")
+    with world.service.begin() as uow:
+        stream = uow.streams.lock(STREAM)
+        uow.ledger.retire(STREAM, tuple(train_blocks(WindowId(STREAM, 1), stream.policy, 0)))
+        uow.commit()
+    world.work("compare")
+    assert (spent(world, "compare/"), world.comparer.releases) == ([], [])
+
+
+def test_nobody_pays_for_the_losses_of_a_version_that_was_replaced_meanwhile(in_files: World) -> None:
+    world = released(in_files)
+    day(world, 1, 1.0)
+    day(world, 2, 1.0, "prepare", "allocate")
+    world.service.rollback_ptk(PTK, 1)
+    world.work("place", "flip")
+    world.work("compare")
+    assert [key for key, _ in spent(world, "compare/")] == [f"compare/{PTK}/1"]
+    world.work(*CHAIN)
+    assert number(world, f"compare/{PTK}/2/2") is not None
 
 
 def test_a_retired_profile_part_answers_nothing(in_files: World) -> None:
@@ -425,6 +445,13 @@ def test_losses_that_a_family_does_not_have_are_not_released(in_files: World) ->
 def test_a_stream_without_a_profile_part_has_no_losses_to_release(in_files: World) -> None:
     with pytest.raises(InvalidRequest, match="which has no share"):
         released(in_files, profile_share=Decimal(0))
+
+
+def test_what_is_paid_for_is_the_noise_of_one_release(in_files: World) -> None:
+    released(in_files)
+    with in_files.service.read() as uow:
+        price = price_of_comparison(uow.streams.get(STREAM).policy)
+    assert price.event == LossSignificance(1.0).loss.event.to_json()
 
 
 def test_a_release_has_a_price(in_files: World) -> None:
