@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT, ROWS_GONE
@@ -77,7 +76,7 @@ def _run(order: Order) -> Answer:
         case row_processes.EvaluateRequest():
             from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
-            return evaluate(request, raw, _within(_confinement(order)))
+            return evaluate(request, raw, _confinement(order).in_half_the_time())
         case row_processes.CompareRequest():
             from ptkstore.adapters.sandbox.child.compare import compare
 
@@ -102,12 +101,6 @@ def _confinement(order: Order) -> Confinement:
     from ptkstore.adapters.sandbox.confinement.confined import Confinement
 
     return Confinement(Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url)), order.limits)
-
-
-def _within(confinement: Confinement) -> Confinement:
-    """Half the time: losses that take too long are counted here, before the parent ends this process for a code."""
-    limits = confinement.limits
-    return replace(confinement, limits=replace(limits, timeout_seconds=limits.timeout_seconds / 2))
 
 
 if __name__ == "__main__":
