@@ -61,6 +61,12 @@ class JobsView(Protocol):
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
         """Tell which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
 
+    def many(self, job_ids: Iterable[str]) -> Mapping[str, Job]:
+        """Return each of these that exists, by its id, for reading."""
+
+    def trainings_since(self, starts: Mapping[str, int]) -> tuple[Job, ...]:
+        """Return the trainings of some PTKs, each from a newest window on, for reading."""
+
     def trainings(
         self,
         ptk_id: str,

@@ -201,6 +201,24 @@ class JobsContract:
         finished(catalog, "first")
         assert claim(catalog, "train/1") is not None
 
+    def test_trainings_of_many_ptks_are_found_from_a_window_of_each_on(self, catalog: SqlCatalog) -> None:
+        many = {f"taxi.p{number:03}": number % 3 for number in range(230)}  # more than one statement takes
+        for ptk_id in many:
+            trainings = (job(f"{ptk_id}/{w}", JobKind.TRAIN, window=w, ptk_id=ptk_id) for w in range(3))
+            add(catalog, *trainings, job(f"{ptk_id}/v", JobKind.VALIDATE, window=2, ptk_id=ptk_id))
+        with catalog.begin() as uow:
+            found = uow.jobs.trainings_since({ptk_id: many[ptk_id] for ptk_id in list(many)[:-1]})
+            assert uow.jobs.trainings_since({}) == ()
+        expected = {f"{ptk_id}/{w}" for ptk_id, start in list(many.items())[:-1] for w in range(start, 3)}
+        assert {one.id for one in found} == expected
+        assert len(found) == len(expected)
+
+    def test_those_of_some_jobs_that_exist_are_found_together(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"), job("b"), job("c"))
+        with catalog.begin() as uow:
+            found = uow.jobs.many(["a", "b", "nowhere"])
+            assert found == {name: uow.jobs.get(name) for name in ("a", "b")}
+
     def test_a_training_waits_until_the_last_state_is_in_the_lake(self, catalog: SqlCatalog) -> None:
         place = job("place/a", JobKind.PLACE, window=None, ptk_id=PTK)
         add(catalog, place, job("train/a", JobKind.TRAIN, ptk_id=PTK, state=JobState.ENDED))

@@ -84,6 +84,8 @@ READS: dict[str, tuple[Any, ...]] = {
     "jobs.refused_drafts": (STREAM,),
     "jobs.unfinished": (STREAM, [JobKind.PREPARE], 0, 2),
     "jobs.trainings": (PTK,),
+    "jobs.trainings_since": ({PTK: 0},),
+    "jobs.many": (["train/a"],),
     "jobs.placed": (),
     "jobs.comparisons": (STREAM,),
     "operations.last_seen": (NOW,),

@@ -47,10 +47,10 @@ def given(table: Table, **values: object) -> list[ColumnElement[bool]]:
     return [table.c[name] == value for name, value in values.items() if value is not None]
 
 
-def parts(ids: Iterable[Id]) -> Iterable[list[Id]]:
+def parts(ids: Iterable[Id], most: int = IDS_AT_ONCE) -> Iterable[list[Id]]:
     """Sort ids or numbers into parts that a statement can take."""
     every = sorted(ids)
-    return (every[start : start + IDS_AT_ONCE] for start in range(0, len(every), IDS_AT_ONCE))
+    return (every[start : start + most] for start in range(0, len(every), most))
 
 
 def try_insert(connection: Connection, statement: Insert, rows: Sequence[dict[str, Any]] = ()) -> bool:

@@ -5,7 +5,7 @@ Nothing of it is written down a second time: a look that was released, failed or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +16,6 @@ from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.validations import Validation
-from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import CatalogView
 
 
@@ -66,10 +65,53 @@ class Given:
 
 def given_since(uow: CatalogView, wait: Wait, policy: Policy) -> Given:
     """Read what a PTK was given since it began to wait."""
-    trainings = {job.id: job for job in uow.jobs.trainings(wait.ptk_id, start=wait.oldest)}
-    reserved = _reserved(uow, list(trainings), wait)
-    made = uow.versions.of_jobs([one.key for one in reserved])
-    verdicts = {one.job_id: one for one in uow.validations.of(wait.ptk_id)}
+    return given_to_each(uow, [wait], policy)[wait.ptk_id]
+
+
+def given_to_each(uow: CatalogView, waits: Sequence[Wait], policy: Policy) -> Mapping[str, Given]:
+    """Read what each PTK was given since it began to wait, by its id, in a few statements for all of them."""
+    oldest = {wait.ptk_id: wait.oldest for wait in waits}
+    trainings: dict[str, dict[str, Job]] = {ptk_id: {} for ptk_id in oldest}
+    for job in uow.jobs.trainings_since(oldest):
+        trainings[str(job.ptk_id)][job.id] = job
+    histories = uow.ledger.histories([key for mine in trainings.values() for key in mine])
+    reserved = {wait.ptk_id: _reserved(histories, trainings[wait.ptk_id], wait) for wait in waits}
+    keys = [entry.key for entries in reserved.values() for entry in entries]
+    made, verdicts = uow.versions.of_jobs(keys), uow.validations.of_ptks(oldest)
+    tests = {_validation_of(key) for key in keys}
+    found = _Found(made, uow.jobs.many(tests), uow.ledger.histories(sorted(tests)))
+    return {
+        wait.ptk_id: _given(
+            reserved[wait.ptk_id], trainings[wait.ptk_id], verdicts[wait.ptk_id], found, policy
+        )
+        for wait in waits
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Versions by their trainings, and validations: their jobs, and what was reserved for them."""
+
+    made: Mapping[str, tuple[int, datetime]]
+    tests: Mapping[str, Job]
+    paid: Mapping[str, Sequence[Entry]]
+
+    def is_under_way(self, training: Job) -> bool:
+        """Whether a training, or the validation of what it made, is to end yet."""
+        if training.state is not JobState.ENDED:
+            return True
+        test = self.tests.get(_validation_of(training.id))
+        return test is not None and test.state is not JobState.ENDED
+
+
+def _given(
+    reserved: Sequence[Entry],
+    trainings: Mapping[str, Job],
+    validations: Sequence[Validation],
+    found: _Found,
+    policy: Policy,
+) -> Given:
+    verdicts = {one.job_id: one for one in validations}
     answered: list[Validation] = []
     last: Look | None = None
     served_in = fruitless_in = served_at = None
@@ -78,41 +120,30 @@ def given_since(uow: CatalogView, wait: Wait, policy: Policy) -> Given:
         newest = job.window.index
         if verdict is not None:
             answered.append(verdict)
-        if entry.key in made:
-            served_in, (_, served_at) = newest, made[entry.key]
-        elif verdict is not None or _is_under_way(uow, job):
+        if entry.key in found.made:
+            served_in, (_, served_at) = newest, found.made[entry.key]
+        elif verdict is not None or found.is_under_way(job):
             number = 1 if last is None else last.number + 1
             last = Look(number, len(entry.blocks.ranges), entry.loss, under_way=verdict is None)
         else:
             fruitless_in = newest
     untested: tuple[int, ...] = ()
-    if reserved and last is not None and last.under_way:
-        validation = _validation_of(reserved[-1].key)
-        if not uow.ledger.history(validation):
-            newest = trainings[reserved[-1].key].window.index
-            untested = windows_behind(policy, reserved[-1].blocks, newest)
+    is_tested = bool(reserved) and bool(found.paid[_validation_of(reserved[-1].key)])
+    if reserved and last is not None and last.under_way and not is_tested:
+        newest = trainings[reserved[-1].key].window.index
+        untested = windows_behind(policy, reserved[-1].blocks, newest)
     requests = tuple(one.request for one in reserved)
     return Given(last, tuple(answered), served_in, fruitless_in, untested, requests, served_at)
 
 
-def _reserved(uow: CatalogView, keys: Sequence[str], wait: Wait) -> list[Entry]:
+def _reserved(histories: Mapping[str, Sequence[Entry]], keys: Iterable[str], wait: Wait) -> list[Entry]:
     """Reservations since the PTK began to wait that were not released, in order."""
     found = []
-    for history in uow.ledger.histories(keys).values():
+    for history in (histories[key] for key in keys):
         released = any(entry.kind is EntryKind.RELEASE for entry in history)
         if history and history[0].sequence > wait.after and not released:
             found.append(history[0])
     return sorted(found, key=lambda entry: entry.sequence)
-
-
-def _is_under_way(uow: CatalogView, training: Job) -> bool:
-    """Whether a training, or the validation of what it made, is to end yet."""
-    if training.state is not JobState.ENDED:
-        return True
-    try:
-        return uow.jobs.get(_validation_of(training.id)).state is not JobState.ENDED
-    except UnknownName:
-        return False
 
 
 def _validation_of(training_id: str) -> str:

@@ -11,7 +11,7 @@ from ptkstore.application.scheduling.adaptive_trainings import (
 )
 from ptkstore.application.scheduling.budgeting_trainings import next_looks
 from ptkstore.application.scheduling.comparisons import Comparisons
-from ptkstore.application.scheduling.given_looks import Given, given_since
+from ptkstore.application.scheduling.given_looks import Given, given_to_each
 from ptkstore.application.scheduling.rooms_for_tests import RoomsForTests
 from ptkstore.application.scheduling.waiting_ptks import WaitingPtk, can_be_tried, is_of_context, waiting_ptks
 from ptkstore.domain.accounting.accountants import caps_of
@@ -89,10 +89,12 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
         told.sort(key=lambda one: (one.since, one.ptk_id))
         told = told[-limit:]
         verdicts = uow.validations.of_ptks({one.ptk_id for one in told if isinstance(one, EndedWait)})
+        lasting = [one for one in told if isinstance(one, Wait)]
+        given = given_to_each(uow, lasting, owner.policy)
         return tuple(
             _ended_span(one, verdicts[one.ptk_id], one.ptk_id in specs)
             if isinstance(one, EndedWait)
-            else _span(specs[one.ptk_id], one, given_since(uow, one, owner.policy))
+            else _span(specs[one.ptk_id], one, given[one.ptk_id])
             for one in told
         )
 

@@ -11,7 +11,7 @@ from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.evaluation_plans import price_of_test
 from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, with_facts
-from ptkstore.application.scheduling.given_looks import Given, given_since
+from ptkstore.application.scheduling.given_looks import Given, given_since, given_to_each
 from ptkstore.domain.accounting.accountants import SATURATED, Charge
 from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.jobs import scheduler_of
@@ -111,12 +111,9 @@ def _standing(
 ) -> list[tuple[PtkSpec, Wait | None, Given]]:
     """PTKs of a stream that were not given up, each with its last wait and what it was given since."""
     waits = uow.waits.of(stream.name)
-    return [
-        (spec, wait, Given() if wait is None else given_since(uow, wait, stream.policy))
-        for spec in specs
-        if not spec.has_given_up
-        for wait in [waits.get(spec.ptk_id)]
-    ]
+    standing = [(spec, waits.get(spec.ptk_id)) for spec in specs if not spec.has_given_up]
+    given = given_to_each(uow, [wait for _, wait in standing if wait is not None], stream.policy)
+    return [(spec, wait, given.get(spec.ptk_id, Given())) for spec, wait in standing]
 
 
 def _waiting(

@@ -7,7 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import (
@@ -19,7 +32,7 @@ from ptkstore.adapters.sql.jobs.claimable import (
     oldest_window,
 )
 from ptkstore.adapters.sql.jobs.shares import SqlShares
-from ptkstore.adapters.sql.statements import CatalogPart, given, row_of, try_insert
+from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of, try_insert
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost
@@ -226,6 +239,21 @@ class SqlJobs(CatalogPart):
         first = insert(t.removed_jobs).values(kind=kind, outcome=outcome, count=n)
         if not try_insert(self._connection, first):
             self._connection.execute(more)
+
+    def many(self, job_ids: Iterable[str]) -> Mapping[str, Job]:
+        """Return each of these that exists, by its id."""
+        return {row.id: job_of(row) for row in self._rows_with(select(t.jobs), t.jobs.c.id, job_ids)}
+
+    def trainings_since(self, starts: Mapping[str, int]) -> tuple[Job, ...]:
+        """Return the trainings of some PTKs, each from a newest window on."""
+        found: list[Job] = []
+        for some in parts(starts, 100):
+            of_each = [
+                and_(t.jobs.c.ptk_id == ptk_id, t.jobs.c.window_index >= starts[ptk_id]) for ptk_id in some
+            ]
+            query = select(t.jobs).where(t.jobs.c.kind == JobKind.TRAIN, or_(*of_each))
+            found += map(job_of, self._connection.execute(query.order_by(t.jobs.c.id)))
+        return tuple(found)
 
     def trainings(
         self,
