@@ -11,7 +11,7 @@ from ptkstore.application.delivery import deliver_event
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
-from ptkstore.application.paid_runs.team_code import TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import TeamCodeSource
 from ptkstore.application.profiling import compare_significance, detect_drift, profile_ptk
 from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
 from ptkstore.application.versions import materialize_state, place_state

@@ -60,7 +60,7 @@ def test_what_works_on_jobs_is_a_use_case() -> None:
     work = imported_by(REPOSITORY / "ptkstore/wiring/work.py")
     jobs = {name.split(".")[1] for name in work if name in modules()} - {
         "commit_retry",
-        "team_code",
+        "team_code_source",
         "paid_run",
         "release_ticks",
     }

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
-from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.planning.profile_plans import drift_price
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.application.versions.elected_files import state_files_of

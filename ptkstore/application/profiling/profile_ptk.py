@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ptkstore.application.ledger.charging import Price
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
-from ptkstore.application.paid_runs.team_code import TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import TeamCodeSource
 from ptkstore.application.planning.profile_plans import Attempt, attempt_of
 from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.domain.jobs import Job, Outcome

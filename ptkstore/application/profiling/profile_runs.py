@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ptkstore.application.ledger.charging import Price
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun
-from ptkstore.application.paid_runs.team_code import FetchedTeamCode
+from ptkstore.application.paid_runs.team_code_source import FetchedTeamCode
 from ptkstore.application.profiling.profile_requests import notify_owners, sharing
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import Entry

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
-from ptkstore.application.paid_runs.team_code import TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import TeamCodeSource
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.evaluations import AskedSums, Evaluation, RiskMass, evaluation_sums

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ptkstore.application.ledger.charging import Price, reserve
 from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun, Spent, left_of
-from ptkstore.application.paid_runs.team_code import FetchedTeamCode
+from ptkstore.application.paid_runs.team_code_source import FetchedTeamCode
 from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.domain.accounting.assurances import Assurance, assured
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss

@@ -19,7 +19,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
-from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.planning.estimators import can_be_read, condenses, event_of, is_paid_for
 from ptkstore.application.planning.evaluation_plans import queue_evaluation
 from ptkstore.application.training.partials import (

@@ -18,7 +18,7 @@ from ptkstore.application.paid_runs.paid_run import (
     Spent,
     pay_and_run,
 )
-from ptkstore.application.paid_runs.team_code import FetchedTeamCode, TeamCodeSource
+from ptkstore.application.paid_runs.team_code_source import FetchedTeamCode, TeamCodeSource
 from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.application.ptks.giving_up import give_up
 from ptkstore.application.training.on_test_set import OnTestSet, Tested
