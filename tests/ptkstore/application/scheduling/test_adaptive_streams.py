@@ -279,6 +279,7 @@ def test_a_training_that_fails_is_tried_again_on_a_new_window_alone(stream: Worl
 
 def test_a_ptk_that_asks_for_something_else_waits_anew(stream: World) -> None:
     stream.register(config={**RANGE, "accept": TEST}, target=BAD)
+    stream.ingest([i / 10_000 for i in range(10_000)])  # by chance a test of few rows fails
     day(stream, 0)
     stream.service.update_ptk(PTK, target=GOOD)
     stream.work(*CHAIN)

@@ -92,7 +92,7 @@ def test_a_rejected_ptk_and_its_verdict_are_shown(tmp_path: Path) -> None:
         world.stream()
         accept = {"metric": "loss", "epsilon": 0.5, "reject_epsilon": 0.4}
         world.register(config={"accept": accept}, target=0.01)
-        n = 2_000
+        n = 10_000
         speeds = pa.array([60.0 * (i // 24 % 2) for i in range(n)])
         world.service.ingest("taxi", trips([i / n for i in range(n)], speed=speeds))
         world.close(1)
