@@ -32,7 +32,7 @@ DAYS = 14
 GOOD, BAD = f"{TEAM}.good", f"{TEAM}.bad"
 TEST = {"metric": "loss", "epsilon": 0.3}
 RANGE = [0.1, 0.5]
-LATE = 60
+LATE = 20
 """Trips of the first day, on which the producer began late: a test set of a few rows accepts nothing."""
 
 
