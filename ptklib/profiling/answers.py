@@ -23,7 +23,7 @@ class NeedsMore:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """R* > tau: no model of the class has a risk within the target, however many samples there are."""
+    """R* > tau: no state that can be released has a risk within the target, however many samples there are."""
 
 
 Answer = Found | NeedsMore | Unreachable

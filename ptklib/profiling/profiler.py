@@ -17,7 +17,7 @@ from ptklib.profiling.evaluation import Validation, least_total_of, validation_o
 from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.profiling.plan import ROUNDS_MAX, ProfilePlan, Settings, make_plan
 from ptklib.profiling.profile import Method, Profile, check_window
-from ptklib.profiling.risks import ExactRisk
+from ptklib.profiling.risks import ExactRisk, bounds_every_state
 from ptklib.profiling.samples import HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject, check_epsilons, subject_of
 from ptklib.scalars import finite_number, whole_number
@@ -191,9 +191,8 @@ class Profiler:
             raise PrivacyParameterError("budget must be positive")
         if not 0.5 <= confidence < 1:
             raise InvalidParameterError("confidence must lie in [0.5, 1)")
-        by_rows, loss_max = self.evaluation == "rows", None
-        if isinstance(subject.risk, ExactRisk):
-            loss_max = max(float(subject.risk.loss_max), 1.0)
+        by_rows = self.evaluation == "rows"
+        loss_max = 1.0 if bounds_every_state(subject.risk) else None
         if by_rows and (low, high) != (0.0, 1.0):
             raise InvalidParameterError(
                 "losses of rows come in parts of their range: leave loss_bounds at (0, 1)"

@@ -17,7 +17,16 @@ from scipy import stats
 
 from ptklib import AdaSSPRegressor, HistoricalStatistics
 from ptklib.mechanisms import additive
-from ptklib.profiling import Found, HashedRows, HashRange, NeedsMore, Profiler, TeamPtk, Unreachable
+from ptklib.profiling import (
+    Found,
+    HashedRows,
+    HashRange,
+    NeedsMore,
+    Profiler,
+    TeamPtk,
+    Unreachable,
+    risk_of,
+)
 from ptklib.profiling import plan as plans
 from ptklib.profiling.bounds import Line
 from ptklib.profiling.comparison import RESOLUTION, Centre, HighTest, UpperTest
@@ -170,6 +179,25 @@ def test_without_an_exact_minimum_nothing_is_out_of_reach() -> None:
     assert {type(answer) for _, answer in heuristic.points} == {NeedsMore}
     exact = profiler(ShareOfOnes().ptk(SquaredRisk())).run(rows)
     assert {type(answer) for _, answer in exact.points} == {Unreachable}
+
+
+def test_a_target_that_a_clipped_line_meets_is_not_out_of_reach() -> None:
+    """The least loss of lines of slope 1 is 1/12 here, and a fitted line that is clipped loses 1/18."""
+    random, n = np.random.default_rng(0), 100_000
+    x = random.uniform(-1, 1, n)
+    frame = pd.DataFrame({"x": x, "y": np.sign(x)})
+    line = AdaSSPRegressor(label="y", bounds={"x": (-1, 1)}, label_bounds=(-1, 1), epsilon=10, delta=1e-6)
+    rows = HashedRows(frame, random.integers(0, 2**64, n, dtype=np.uint64), population=n)
+    risk, target = risk_of(line), 0.065
+    line.fit(frame)
+    assert (
+        np.mean((np.sign(x) - line.predict(frame)) ** 2) / 4
+        < target
+        < risk.least_total(frame, np.ones(n)) / n
+    )  # type: ignore[attr-defined]
+    settings: dict[str, Any] = {"target": target, "n_min": 10_000, "n_max": 40_000, "budget": 12.0}
+    found = profiler(line, epsilons=(1e-3,), **settings).run(rows)
+    assert not any(isinstance(answer, Unreachable) for _, answer in found.points)
 
 
 class NeedsBudget(ShareOfOnes):

@@ -58,3 +58,12 @@ class ExactRisk(RowRisk, Protocol):
         With weights that add up to 1 for each privacy unit, a unit moves it by 0 to `loss_max`: the losses of a
         fixed function move by as much, and so does their least value.
         """
+
+
+def bounds_every_state(risk: RowRisk | None) -> bool:
+    """Tell whether the least loss over a class bounds that of every state that can be released.
+
+    Losses of states lie in [0, 1]. A class with larger ones is not clipped as states are, so that a clipped state may
+    lose less than each model of the class.
+    """
+    return isinstance(risk, ExactRisk) and float(risk.loss_max) <= 1
