@@ -221,7 +221,7 @@ def test_a_recency_that_the_stream_does_not_read_is_refused(in_files: World) -> 
         ({"most_significance": True}, "positive, finite"),
         ({"least_significance": 1e-300}, "between 1e-06 and 1e"),
         ({"most_significance": 1e300}, "between 1e-06 and 1e"),
-        ({"comparison_epsilon": 0.1}, "comparison_epsilon is for the significance 'loss'"),
+        ({"comparison_epsilon": 0.1}, "comparison_epsilon is for the significances 'loss' and"),
         ({"significance": Significance.LOSS}, "has to be paid for: comparison_epsilon"),
         ({"significance": Significance.LOSS, "comparison_epsilon": 1.5}, "more than a block may lose"),
         ({"significance": Significance.LOSS, "comparison_epsilon": 0.0}, "positive, finite"),
