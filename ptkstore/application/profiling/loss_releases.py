@@ -23,10 +23,9 @@ class LossRelease(SignificanceRun[NoisyLosses]):
 
     def is_asked(self, uow: UnitOfWork, claimed: ClaimedRun) -> bool:
         """Tell whether the version is still the one that is compared, and the train part can pay for the least loss."""
-        newest = compared_version(uow, claimed.spec)
-        return newest == self.job.version and is_release_asked(
-            uow, claimed.stream, claimed.spec, self.job.window
-        )
+        if self.job.reservation != self.job.id or compared_version(uow, claimed.spec) != self.job.version:
+            return False
+        return is_release_asked(uow, claimed.stream, claimed.spec, self.job.window)
 
     def run(
         self, spent: Spent, rows: tuple[OpenedRows, ...], keep_alive: Callable[[], None]

@@ -20,6 +20,7 @@ from ptkstore.domain.scheduling.choices import Significance
 from ptkstore.domain.streams.blocks import PROFILE, BlockSet, groups_of, part_blocks
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import repeated_version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
@@ -34,7 +35,7 @@ class Comparisons:
         self._uow, self._stream = uow, stream
         measured = stream.policy.significance.is_measured
         self._releases = stream.policy.significance is Significance.RELEASED_LOSS
-        kept = uow.thresholds.of(stream.name) if measured else ()
+        kept = uow.thresholds.of(stream.name) if measured and not self._releases else ()
         self._kept = {(one.window.index, one.line): one for one in kept}
         self._answers: dict[str, list[Comparison]] = {}
         for answer in uow.thresholds.answers(stream.name) if measured else ():
@@ -61,17 +62,10 @@ class Comparisons:
 
         None stands for a release that failed since the PTK began to wait.
         """
-        mine, version = self._released.get(one.spec.ptk_id, ()), self.version_of(one)
-        failed = {
-            release.window.index: None
-            for release in mine
-            if release.since == one.wait.since and release.noisy is None
-        }
-        numbers = {
-            release.window.index: release.noisy
-            for release in mine
-            if release.version == version and release.noisy is not None
-        }
+        version = self.version_of(one)
+        mine = [release for release in self._released.get(one.spec.ptk_id, ()) if release.version == version]
+        failed = {release.window.index: None for release in mine if release.since == one.wait.since}
+        numbers = {release.window.index: release.noisy for release in mine if release.noisy is not None}
         return {**failed, **numbers}
 
     def askable(self, one: WaitingPtk) -> Callable[[int], Askable]:
@@ -145,7 +139,10 @@ class Comparisons:
 
 
 def compared_version(uow: CatalogView, spec: PtkSpec) -> int:
-    """Return the newest version in the lake of the model that a PTK has by now; 0 if there is none."""
+    """Return the newest version in the lake of the model that a PTK has by now; 0 if there is none.
+
+    A version that repeats another one has its state, and thus its losses: the other one is compared.
+    """
     try:
         number = uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position
     except UnknownName:
@@ -153,4 +150,4 @@ def compared_version(uow: CatalogView, spec: PtkSpec) -> int:
     if not number:
         return 0
     content = uow.versions.get(spec.ptk_id, number).content
-    return number if same_model(content["config"], spec.estimator) else 0
+    return (repeated_version(content) or number) if same_model(content["config"], spec.estimator) else 0

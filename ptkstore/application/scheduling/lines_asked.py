@@ -24,7 +24,7 @@ def line_asked(uow: CatalogView, stream: Stream, spec: PtkSpec, window: WindowId
 
     None if the PTK does not wait, or the window serves it or declines without a comparison by now.
     """
-    one = next((one for one in waiting_ptks(uow, stream) if one.spec.ptk_id == spec.ptk_id), None)
+    one = next(iter(waiting_ptks(uow, stream, [spec])), None)
     line = line_of(spec, stream.policy)
     if one is None or line is None:
         return None
@@ -37,7 +37,7 @@ def line_asked(uow: CatalogView, stream: Stream, spec: PtkSpec, window: WindowId
 
 def is_release_asked(uow: CatalogView, stream: Stream, spec: PtkSpec, window: WindowId) -> bool:
     """Tell whether a PTK waits that the train part of a window could serve by now, once its losses are released."""
-    one = next((one for one in waiting_ptks(uow, stream) if one.spec.ptk_id == spec.ptk_id), None)
+    one = next(iter(waiting_ptks(uow, stream, [spec])), None)
     line = line_of(spec, stream.policy)
     if one is None or one.facts.under_way or line is None:
         return False

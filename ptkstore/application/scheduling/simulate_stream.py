@@ -12,12 +12,11 @@ from functools import cache
 from typing import Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.newcomers import why_it_never_fits
-from ptkstore.application.scheduling.waiting_ptks import as_waiting, is_of_context, line_of
+from ptkstore.application.scheduling.waiting_ptks import as_waiting, charges_of, is_of_context, line_of
 from ptkstore.domain.accounting.accountants import Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.declared import recency_of, rule_of
@@ -248,13 +247,7 @@ def _line(
 
 def _charges(specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> ChargeOf:
     """What losses of PTKs are charged; each is computed and counted once."""
-
-    @cache
-    def charged(ptk_id: str, loss: Loss) -> Charge:
-        event = event_of(specs[ptk_id].estimator, loss)
-        work.count(_steps_of_charge(event))
-        return charge_of(event, policy.accountant, loss)
-
+    charged = cache(charges_of(specs, policy, lambda event: work.count(_steps_of_charge(event))))
     return lambda ptk_id, loss: charged(ptk_id.partition("#")[0], loss)
 
 

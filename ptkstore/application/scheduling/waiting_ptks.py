@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import charge_of
@@ -99,9 +100,11 @@ def waiting_anew(
     return _waiting(uow, stream.policy, standing)
 
 
-def waiting_ptks(uow: CatalogView, stream: Stream) -> tuple[WaitingPtk, ...]:
-    """Return the PTKs that wait, by id."""
-    standing = _standing(uow, stream, uow.ptks.find(stream=stream.name))
+def waiting_ptks(
+    uow: CatalogView, stream: Stream, specs: Iterable[PtkSpec] | None = None
+) -> tuple[WaitingPtk, ...]:
+    """Return the PTKs that wait, by id: of these specs, by default all of the stream."""
+    standing = _standing(uow, stream, uow.ptks.find(stream=stream.name) if specs is None else specs)
     begun = [(spec, wait, given) for spec, wait, given in standing if wait is not None]
     return _waiting(uow, stream.policy, begun)
 
@@ -175,8 +178,12 @@ def losses_of(spec: PtkSpec) -> tuple[Loss, Loss]:
     return low, high
 
 
-def charges_of(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
+def charges_of(
+    specs: Mapping[str, PtkSpec], policy: Policy, note: Callable[[Mapping[str, Any]], object] | None = None
+) -> ChargeOf:
     """Return what the stream's accountant counts for trainings of these PTKs.
+
+    `note` is called with the event of each charge before it is counted; what it raises goes to the caller.
 
     A family may refuse a loss between the ends of its PTK's range, which `as_waiting` does not see. That loss counts as
     one that no block can pay: the PTK takes another one or waits, and nobody else does.
@@ -185,7 +192,13 @@ def charges_of(specs: Mapping[str, PtkSpec], policy: Policy) -> ChargeOf:
 
     def charged(ptk_id: str, loss: Loss) -> Charge:
         try:
-            return _charge(specs[ptk_id], loss, policy)
+            event = event_of(specs[ptk_id].estimator, loss)
+        except (PtklibError, InvalidRequest):
+            return never
+        if note is not None:
+            note(event)
+        try:
+            return charge_of(event, policy.accountant, loss)
         except (PtklibError, InvalidRequest):
             return never
 

@@ -42,14 +42,18 @@ class Sorted:
     unknown: list[int] = field(default_factory=list)
     declined: set[Declined] = field(default_factory=set)
 
-    def awaited(self, least: int, most: int, askable: Callable[[int], Askable]) -> Awaited | ToAsk | None:
+    def awaited(
+        self, least: int, most: int, askable: Callable[[int], Askable], fewest: int | None = None
+    ) -> Awaited | ToAsk | None:
         """Return what comes before a look at `most` windows; None if one at those that serve is to be taken now.
 
-        Only as many are compared as are missing to the most. Enough windows wait for nobody's comparison.
+        Only as many are compared as are missing to the most, and none while fewer than `fewest` could serve, whatever
+        they answer; by default that is the least. Enough windows wait for nobody's comparison.
         """
         states = {window: askable(window) for window in self.unknown}
         ready = [window for window, state in states.items() if state is Askable.YES]
-        if ready and len(self.serving) < most:
+        could = len(self.serving) + sum(one in (Askable.YES, Askable.LATER) for one in states.values())
+        if ready and len(self.serving) < most and could >= (least if fewest is None else fewest):
             return ToAsk(tuple(sorted(ready[: most - len(self.serving)])))
         if len(self.serving) >= least:
             return None
@@ -57,7 +61,7 @@ class Sorted:
             return Awaited.COMPARISON
         if Declined.NOT_SIGNIFICANT in self.declined or Askable.WITHOUT_VERSION in states.values():
             return Awaited.SIGNIFICANCE
-        if Declined.UNAFFORDABLE in self.declined or states:
+        if Declined.UNAFFORDABLE in self.declined or Askable.UNAFFORDABLE in states.values():
             return Awaited.BUDGET
         return Awaited.NEW_WINDOW
 

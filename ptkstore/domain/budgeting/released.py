@@ -6,6 +6,7 @@ follows from the number that was released, from charges and from declarations.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,9 @@ from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
 
+STEPS = 8
+"""Losses between the least and the largest of a PTK that a window can grant."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBudgeting:
@@ -28,7 +32,8 @@ class ReleasedBudgeting:
 
     A window grants a PTK eps*: the noisy losses over the threshold U / (1 + ln(U/L)), less epsilon_0. It grants no more
     than the largest loss that the PTK may have, no more than its train blocks have left, and nothing below the least
-    loss that the PTK asks for.
+    loss that the PTK asks for. What it grants is rounded down to one of `STEPS` losses between these two, so that few
+    losses have to be priced, whatever was released.
 
     Parameters
     ----------
@@ -98,7 +103,7 @@ class ReleasedBudgeting:
             }
             if len(others) >= wish[0]:
                 return self._proposal(one, wish, others, charged)
-        awaited = found.awaited(least, most, askable)
+        awaited = found.awaited(least, most, askable, min(wish[0] for wish in wishes))
         return self._proposal(one, wishes[0], grants, charged) if awaited is None else awaited
 
     def declines(
@@ -142,17 +147,16 @@ class ReleasedBudgeting:
         noisy = released[window]
         if noisy is None or (enough := worth(self.rule, noisy)) < low:
             return Declined.NOT_SIGNIFICANT
-        high = min(enough, max(low, one.losses[1].epsilon_nano))
+        steps = [
+            Loss(step, delta) for step in steps_between(low, one.losses[1].epsilon_nano) if step <= enough
+        ]
+        least_missed = bisect(
+            steps, 0, lo=1, key=lambda loss: self._misses(one, window, left, charge_of, loss)
+        )
+        return steps[least_missed - 1]  # the first one fits
 
-        def fits(epsilon_nano: int) -> bool:
-            return self.declines(one, window, left, charge_of, Loss(epsilon_nano, delta)) is None
-
-        if fits(high):
-            return Loss(high, delta)
-        while high - low > 1:  # the least fits, the most does not
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-        return Loss(low, delta)
+    def _misses(self, one: Waiting, window: int, left: WindowsLeft, charge_of: ChargeOf, loss: Loss) -> bool:
+        return self.declines(one, window, left, charge_of, loss) is not None
 
     def _proposal(
         self, one: Waiting, wish: AskedWindows, grants: Mapping[int, Loss], charge_of: ChargeOf
@@ -163,6 +167,15 @@ class ReleasedBudgeting:
         loss, n_rows = grants[best[n - 1]], n * self.rows_per_window
         charge = charge_of(one.ptk_id, loss)
         return Proposal(one.ptk_id, one.arrived, tuple(sorted(best[:n])), loss, charge, n_rows)
+
+
+def steps_between(least_nano: int, most_nano: int) -> list[int]:
+    """Return `STEPS` epsilons from the least to the most, evenly on a log scale; the least alone if most is less."""
+    if most_nano <= least_nano:
+        return [least_nano]
+    ratio = most_nano / least_nano
+    between = (round(least_nano * ratio ** (k / (STEPS - 1))) for k in range(1, STEPS - 1))
+    return sorted({least_nano, *between, most_nano})
 
 
 def _remembered(one: Waiting, charge_of: ChargeOf) -> ChargeOf:

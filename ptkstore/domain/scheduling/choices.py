@@ -93,7 +93,12 @@ def check_significance(
 
 
 def check_comparison(
-    significance: Significance, epsilon: float | None, capacity: Loss, attribute: str | None
+    significance: Significance,
+    epsilon: float | None,
+    capacity: Loss,
+    attribute: str | None,
+    *,
+    has_contexts: bool,
 ) -> None:
     """Raise `InvalidRequest` unless a policy says what a comparison costs where one costs something, and not elsewhere.
 
@@ -105,6 +110,9 @@ def check_comparison(
         What a block may lose.
     attribute : str, optional
         The column that blocks are by.
+    has_contexts : bool
+        Whether contexts have budgets of their own. A training's loss tells a released number, and budgets that all
+        contexts read have that loss.
     """
     if not significance.is_measured:
         if epsilon is not None:
@@ -123,4 +131,9 @@ def check_comparison(
     if attribute is not None:
         raise InvalidRequest(
             f"the significance {significance.value!r} does not go with blocks by a column: take 'recency'"
+        )
+    if has_contexts and significance is Significance.RELEASED_LOSS:
+        raise InvalidRequest(
+            "the significance 'released-loss' does not go with contexts: the loss of a training tells what was "
+            "released, and every context reads it in the budget. Take 'loss'"
         )

@@ -267,7 +267,13 @@ class Policy:
         if self.scheduler_mode is not Mode.GUIDED and self.scheduler is not Scheduler.ADAPTIVE:
             raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
         check_significance(self.scheduler, self.significance, self.least_significance, self.most_significance)
-        check_comparison(self.significance, self.comparison_epsilon, self.capacity, self.attribute)
+        check_comparison(
+            self.significance,
+            self.comparison_epsilon,
+            self.capacity,
+            self.attribute,
+            has_contexts=bool(self.sharing.contexts),
+        )
         if not self.scheduler.lets_wait:
             return
         if self.privacy_unit is PrivacyUnit.USER:

@@ -15,7 +15,7 @@ from ptkstore.domain.accounting.losses import NANO, Loss
 from ptkstore.domain.budgeting.measured import Askable, ToAsk
 from ptkstore.domain.budgeting.online import Declined
 from ptkstore.domain.budgeting.public import WindowsLeft
-from ptkstore.domain.budgeting.released import ReleasedBudgeting
+from ptkstore.domain.budgeting.released import STEPS, ReleasedBudgeting, steps_between
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
@@ -40,6 +40,11 @@ def number(epsilon: float) -> float:
     return (epsilon + 0.05) * RULE.constant
 
 
+def step(epsilon: float, least: int = LOW) -> float:
+    """The largest loss that a window can grant below this."""
+    return max(one for one in steps_between(least, HIGH) if one <= round(epsilon * NANO)) / NANO
+
+
 def room(left: Mapping[int, float], cap: float = 10.0) -> WindowsLeft:
     return WindowsLeft(
         Caps((round(cap * NANO),), 0),
@@ -54,14 +59,46 @@ def look(
     askable: Callable[[int], Askable] = lambda _: Askable.YES,
 ) -> object:
     found = BUDGETING.next_look(one, room(left), released, askable, pure)
-    return (found.windows, round(found.loss.epsilon, 6)) if isinstance(found, Proposal) else found
+    return (found.windows, found.loss.epsilon) if isinstance(found, Proposal) else found
+
+
+def test_a_window_grants_one_of_few_losses_and_each_is_priced_once_for_all_windows() -> None:
+    assert steps_between(LOW, HIGH) == sorted(set(steps_between(LOW, HIGH)))
+    assert (len(steps_between(LOW, HIGH)), steps_between(LOW, HIGH)[0], steps_between(LOW, HIGH)[-1]) == (
+        STEPS,
+        LOW,
+        HIGH,
+    )
+    assert steps_between(HIGH, LOW) == [HIGH]
+    priced: list[Loss] = []
+
+    def charged(name: str, loss: Loss) -> Charge:
+        priced.append(loss)
+        return pure(name, loss)
+
+    left = {window: 0.1 + window * 0.023 for window in range(40)}
+    numbers = {window: number(0.1 + window * 0.031) for window in range(40)}
+    found = BUDGETING.next_look(PTK, room(left), numbers, lambda _: Askable.YES, charged)
+    assert isinstance(found, Proposal)
+    assert len(priced) == len(set(priced)) <= STEPS
+
+
+def test_nothing_is_released_while_too_few_windows_could_serve() -> None:
+    """Each release is paid for, and a window may expire before the others come."""
+    three = replace(PTK, windows=(3, 3))
+    assert look(three, {0: 5.0}, {}) is Awaited.NEW_WINDOW
+    declined = {0: 5.0, 1: 5.0, 2: 5.0}
+    assert look(three, declined, {2: number(0.01)}) is Awaited.SIGNIFICANCE
+    assert look(three, {**declined, 3: 5.0}, {2: number(0.01)}) == ToAsk((0, 1, 3))
+    either = replace(three, windows=(1, 3), menu=(MenuEntry(Loss(LOW), 3_000), MenuEntry(Loss(HIGH), 1_000)))
+    assert look(either, {0: 5.0}, {}) == ToAsk((0,))
 
 
 def test_a_grant_is_what_the_number_is_worth_within_what_is_asked_for_and_left() -> None:
     one = replace(PTK, windows=(1, 1))
-    assert look(one, {0: 5.0}, {0: number(0.3)}) == ((0,), 0.3)
+    assert look(one, {0: 5.0}, {0: number(0.3)}) == ((0,), step(0.3))
     assert look(one, {0: 5.0}, {0: number(3.0)}) == ((0,), 1.0)
-    assert look(one, {0: 0.2}, {0: number(3.0)}) == ((0,), 0.2)
+    assert look(one, {0: 0.2}, {0: number(3.0)}) == ((0,), step(0.2))
     assert look(one, {0: 5.0}, {0: number(0.09)}) is Awaited.SIGNIFICANCE
     assert look(one, {0: 5.0}, {0: float("-1e300")}) is Awaited.SIGNIFICANCE
     assert look(one, {0: 5.0}, {0: None}) is Awaited.SIGNIFICANCE
@@ -92,7 +129,7 @@ def test_newer_windows_are_released_first_and_only_as_many_as_are_missing() -> N
     left = dict.fromkeys(range(6), 5.0)
     assert look(PTK, left, {}) == ToAsk((3, 4, 5))
     assert look(PTK, left, {5: number(0.5), 4: number(0.01)}) == ToAsk((2, 3))
-    assert look(PTK, left, {5: number(0.5)}, lambda _: Askable.LATER) == ((5,), 0.5)
+    assert look(PTK, left, {5: number(0.5)}, lambda _: Askable.LATER) == ((5,), step(0.5))
     assert look(replace(PTK, windows=(2, 3)), left, {5: number(0.5)}, lambda _: Askable.LATER) is (
         Awaited.COMPARISON
     )
@@ -101,19 +138,20 @@ def test_newer_windows_are_released_first_and_only_as_many_as_are_missing() -> N
 
 def test_a_window_that_grants_little_is_left_out_and_ties_go_to_more_windows() -> None:
     left = dict.fromkeys(range(3), 5.0)
-    assert look(PTK, left, {0: number(0.8), 1: number(0.6), 2: number(0.25)}) == ((0, 1), 0.6)
-    assert look(PTK, left, {0: number(0.2), 1: number(0.9), 2: number(0.2)}) == ((1,), 0.9)
-    assert look(PTK, left, dict.fromkeys(range(3), number(0.2))) == ((0, 1, 2), 0.2)
+    assert look(PTK, left, {0: number(0.8), 1: number(0.6), 2: number(0.25)}) == ((0, 1), step(0.6))
+    assert look(PTK, left, {0: number(0.2), 1: number(0.9), 2: number(0.2)}) == ((1,), step(0.9))
+    assert look(PTK, left, dict.fromkeys(range(3), number(0.2))) == ((0, 1, 2), step(0.2))
     two = replace(PTK, windows=(2, 3))
-    assert look(two, left, {0: number(0.2), 1: number(0.9), 2: number(0.2)}) == ((0, 1, 2), 0.2)
+    assert look(two, left, {0: number(0.2), 1: number(0.9), 2: number(0.2)}) == ((0, 1, 2), step(0.2))
+    doubling = replace(PTK, losses=(Loss(NANO // 2 ** (STEPS - 1)), Loss(NANO)))
     enough = dict.fromkeys(range(2), number(5.0))
-    assert look(PTK, {0: 5.0, 1: 0.5}, enough) == ((0, 1), 0.5)  # as much as one window with 1.0
+    assert look(doubling, {0: 5.0, 1: 0.5}, enough) == ((0, 1), 0.5)  # as much as one window with 1.0
 
 
 def test_after_retry_at_least_twice_the_loss_is_asked_for() -> None:
     one = replace(PTK, windows=(1, 1), last=Look(1, 1, Loss(NANO // 4)))
     assert look(one, {0: 5.0}, {0: number(0.49)}) is Awaited.SIGNIFICANCE
-    assert look(one, {0: 5.0}, {0: number(0.7)}) == ((0,), 0.7)
+    assert look(one, {0: 5.0}, {0: number(0.7)}) == ((0,), step(0.7, NANO // 2))
     most = replace(one, last=Look(1, 1, Loss(HIGH)))
     assert look(most, {0: 5.0}, {0: number(7)}) == ((0,), 1.0)
     assert look(replace(one, last=Look(1, 1, Loss(LOW), under_way=True)), {0: 5.0}, {}) is Awaited.VERDICT
@@ -123,9 +161,9 @@ def test_a_pair_of_a_menu_needs_its_windows_and_its_loss_and_numbers_count_for_e
     menu = (MenuEntry(Loss(LOW), 3_000), MenuEntry(Loss(NANO // 2), 1_000))
     one = replace(PTK, menu=menu)
     left = dict.fromkeys(range(3), 5.0)
-    assert look(one, left, {0: number(0.6)}) == ((0,), 0.6)
+    assert look(one, left, {0: number(0.6)}) == ((0,), step(0.6, NANO // 2))
     assert look(one, left, {0: number(0.4)}) == ToAsk((1, 2))
-    assert look(one, left, dict.fromkeys(range(3), number(0.15))) == ((0, 1, 2), 0.15)
+    assert look(one, left, dict.fromkeys(range(3), number(0.15))) == ((0, 1, 2), step(0.15))
 
 
 def test_the_same_numbers_give_the_same_look() -> None:
@@ -157,21 +195,24 @@ def test_a_look_is_payable_and_no_other_choice_has_more_windows_times_loss(
     released = {window: number(epsilon) for window, epsilon in epsilons.items()}
     found = BUDGETING.next_look(one, room, released, lambda _: Askable.YES, charge_of)
 
-    def serve(windows: tuple[int, ...], nano: int) -> bool:
+    def serve(windows: tuple[int, ...], nano: int, *, surely: bool = False) -> bool:
         loss = Loss(nano)
         worth = min(epsilons[window] for window in windows) * NANO
         payable = all(BUDGETING.declines(one, window, room, charge_of, loss) is None for window in windows)
-        return LOW <= nano <= min(HIGH, worth + 2) and payable
+        return LOW <= nano <= worth + (-2 if surely else 2) and payable
 
     choices = [windows for n in range(least, most + 1) for windows in combinations(sorted(epsilons), n)]
+    steps = steps_between(LOW, HIGH)
     if isinstance(found, Proposal):
         assert found.windows in choices
         assert serve(found.windows, found.loss.epsilon_nano)
+        assert found.loss.epsilon_nano in steps
         assert found.charge == charge_of("team.ptk", found.loss)
         mine = len(found.windows) * found.loss.epsilon_nano
-        assert not any(serve(windows, mine // len(windows) + 3) for windows in choices)
+        better = [(windows, nano) for windows in choices for nano in steps if len(windows) * nano > mine]
+        assert not any(serve(*choice, surely=True) for choice in better)
     else:
-        assert not any(serve(windows, LOW + 3) for windows in choices)
+        assert not any(serve(windows, LOW, surely=True) for windows in choices)
 
 
 @pytest.mark.parametrize("noisy", [-(2.0**62), 2.0**62, 1e308, -1e308])
