@@ -6,7 +6,7 @@ of each model is the mean over the pool, and known. The parts:
 - *violations* and *needs*: pipelines retry until a validator accepts. How often does an accepted model miss its target
   (Table 2), and how many rows did it take (Figure 6)?
 - *quality*: expected loss against rows and epsilon (Figure 5);
-- *descents*: the same three for logistic regression and networks by gradient descent, with fewer seeds for networks;
+- *descents*: the same three for logistic regression and networks by gradient descent;
 - *blocks*: noise drawn once over many blocks, or once for each (Figure 7);
 - *releases*: how long PTKs wait under different policies, in the simulator (Figure 8).
 
@@ -49,10 +49,9 @@ UNITS = {"loss": "mean squared error", "accuracy": "accuracy"}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured; `network_seeds` is for networks, whose trainings take most time."""
+    """How much is measured."""
 
     seeds: int
-    network_seeds: int
     first_look: int
     doublings: int
     n_targets: int
@@ -66,7 +65,6 @@ class Sizes:
 
 FULL = Sizes(
     seeds=20,
-    network_seeds=10,
     first_look=10_000,
     doublings=6,
     n_targets=20,
@@ -85,7 +83,6 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     seeds=2,
-    network_seeds=2,
     first_look=10_000,
     doublings=2,
     n_targets=3,
@@ -153,11 +150,6 @@ def load(asked: argparse.Namespace) -> Loaded:
     )
 
 
-def seeds_of(pipeline: Pipeline, sizes: Sizes) -> int:
-    """Return how often the pipeline is measured."""
-    return sizes.network_seeds if isinstance(pipeline, Descent) and pipeline.hidden else sizes.seeds
-
-
 def plan_of(pipeline: Pipeline, sizes: Sizes) -> violations.Plan:
     """Return looks and targets: from nearly the best there is to a naive answer, evenly on a log scale."""
     everything = np.arange(len(pipeline.population))
@@ -165,8 +157,7 @@ def plan_of(pipeline: Pipeline, sizes: Sizes) -> violations.Plan:
     first = [violations.Look(sizes.first_look, epsilon) for epsilon in (0.125, 0.25, 0.5)]
     later = [violations.Look(sizes.first_look * 2**k, 1.0) for k in range(sizes.doublings + 1)]
     targets = np.geomspace(1.01 * best, pipeline.naive(), sizes.n_targets).tolist()
-    seeds = seeds_of(pipeline, sizes)
-    return violations.Plan((*first, *later), targets, sizes.repeats, (0.01, ETA), seeds)
+    return violations.Plan((*first, *later), targets, sizes.repeats, (0.01, ETA), sizes.seeds)
 
 
 def validate(loaded: Loaded, sizes: Sizes, out: Path) -> Iterator[dict[str, Any]]:
@@ -213,9 +204,8 @@ def _quality(
     """Yield the table of each pipeline's quality, and draw them."""
     panels = []
     for pipeline in pipelines:
-        seeds = seeds_of(pipeline, sizes)
-        losses = np.empty((len(sizes.trained), len(epsilons), seeds))
-        for seed in range(seeds):
+        losses = np.empty((len(sizes.trained), len(epsilons), sizes.seeds))
+        for seed in range(sizes.seeds):
             rng = np.random.default_rng(seed)
             rows = rng.integers(0, len(pipeline.population), max(sizes.trained))
             for i, n_rows in enumerate(sizes.trained):
@@ -267,7 +257,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sizes = replace(
             sizes,
             seeds=asked.seeds,
-            network_seeds=asked.seeds,
             blocks=replace(sizes.blocks, seeds=asked.seeds),
         )
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -296,7 +285,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
         "--generated", type=int, metavar="ROWS", help="no files: trips and clicks are made up"
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--seeds", type=int, help=f"default {FULL.seeds}, {FULL.network_seeds} for networks")
+    parser.add_argument("--seeds", type=int, help=f"default {FULL.seeds}")
     parser.add_argument("--quick", action="store_true", help="measure little of everything")
     parser.add_argument(
         "--out", type=Path, default=Path("scenario-results"), help="folder of plots and numbers"
