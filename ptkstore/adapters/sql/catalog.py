@@ -180,10 +180,8 @@ class SqlCatalog:
                 connection = connection.execution_options(postgresql_readonly=True, **{_READS: True})
             if at_one_moment and connection.dialect.name == "postgresql":  # SQLite reads so anyway
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            transaction = connection.begin()
+            connection.begin()
             yield connection
-            if reads:  # a rollback would have psycopg forget the statements that it has prepared
-                transaction.commit()
         except OperationalError as error:
             raise Unavailable("the catalog did not finish a statement") from error.orig
         except DBAPIError as error:
