@@ -116,7 +116,7 @@ class Pages:
         }
 
     def queue(self, who: Principal, name: str) -> dict[str, Any]:
-        """Show who waits on a stream and for what, and when each PTK last waited: of the caller's context alone."""
+        """Show who waits on a stream and for what, and when each PTK waited: of the caller's context alone."""
         self._identity.permit(who, Action.BUDGET_READ, Named(stream=_formed("stream", name)))
         shown = {"name": name, "most": WAITS_SHOWN, "reason": "", "waits": [], "first": None}
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from ptkstore.domain.scheduling.shares import Share
@@ -18,8 +18,10 @@ class WaitsView(Protocol):
     def last(self, ptk_id: str) -> Wait | None:
         """Return the last wait of a PTK; None if it has none."""
 
-    def ended(self, stream: str, limit: int | None = None) -> tuple[EndedWait, ...]:
-        """Return waits of a stream that ended, those that began last first; at most `limit`."""
+    def ended(
+        self, stream: str, limit: int | None = None, teams: Collection[str] | None = None
+    ) -> tuple[EndedWait, ...]:
+        """Return waits of a stream that ended, those that began last first; at most `limit`, of these teams' PTKs."""
 
     def allowed(self, stream: str) -> tuple[Share, ...]:
         """Return what each PTK was allowed of each block since it began to wait, by PTK and block.

@@ -79,7 +79,7 @@ class Reading(Adapters):
         return application.scheduling.read_queue.read_queue(stream, team=team, begin=self.read)
 
     def waits(self, stream: str, *, team: str | None = None, limit: int) -> tuple[WaitSpan, ...]:
-        """Return when PTKs of a stream last waited, of the `limit` that began last."""
+        """Return when PTKs of a stream waited, of the `limit` waits that began last."""
         return application.scheduling.read_queue.read_waits(stream, team=team, limit=limit, begin=self.read)
 
     def simulate(

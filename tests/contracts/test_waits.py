@@ -51,6 +51,8 @@ class WaitsContract:
                 uow.waits.keep(one)
             assert uow.waits.ended(STREAM) == (later, first, other)
             assert uow.waits.ended(STREAM, 2) == (later, first)
+            assert uow.waits.ended(STREAM, 1, [PTK.partition(".")[0], "nobody"]) == (later,)
+            assert uow.waits.ended(STREAM, None, ["tax", "tax_", "%"]) == uow.waits.ended(STREAM, 3, []) == ()
             uow.waits.begin(WAIT)
             uow.waits.end(PTK)
             assert len(uow.waits.ended(STREAM)) == 3

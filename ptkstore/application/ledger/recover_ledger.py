@@ -147,7 +147,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         active = (record.number for record in records if record.state is BlockState.ACTIVE)
         retired = [number for number in active if number in blocks.numbers()]
         uow.ledger.retire(stream.name, retired)
-    drop_windows(uow, stream.name, uow.windows.prepared(stream.name), stream.policy, clock.now())
+    drop_windows(uow, stream.name, stream.policy, clock.now())
     uow.jobs.wake(scheduler_of(stream.name), clock.now())
     uow.notify_owner(Notice(clock.now(), stream.team, "ledger-recovered", stream.name))
     return Recovered(stream.name, False, doubt, len(retired), len(ended))

@@ -41,14 +41,17 @@ def lock_if_it_drops(uow: UnitOfWork, name: str) -> Stream:
 def drop_windows_of(uow: UnitOfWork, run: Job, now: datetime) -> None:
     """Queue the expiry of those windows of a run that may go now that it has ended; see `lock_if_it_drops`."""
     policy = uow.streams.get(run.stream).policy
-    drop_windows(uow, run.stream, range(run.oldest.index, run.window.index + 1), policy, now)
+    drop_windows(uow, run.stream, policy, now, range(run.oldest.index, run.window.index + 1))
 
 
-def drop_windows(uow: UnitOfWork, stream: str, windows: Iterable[int], policy: Policy, now: datetime) -> None:
-    """Queue the expiry of those of these windows that may go, where the policy lets any."""
+def drop_windows(
+    uow: UnitOfWork, stream: str, policy: Policy, now: datetime, windows: Iterable[int] | None = None
+) -> None:
+    """Queue the expiry of those of these windows that may go, where the policy lets any; by default of all prepared."""
     if not policy.drop_retired:
         return
-    for window in (WindowId(stream, index) for index in windows):
+    indexes = uow.windows.prepared(stream) if windows is None else windows
+    for window in (WindowId(stream, index) for index in indexes):
         if not may_go(uow, window, policy):
             continue
         uow.jobs.add(drop_of(window, now))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from ptkstore.application.scheduling.adaptive_trainings import (
     SharedLine,
@@ -76,8 +77,9 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
     with begin() as uow:
         owner = _with_queue(uow, stream)
         specs = {spec.ptk_id: spec for spec in uow.ptks.find(stream=stream)}
-        all_are_told = team is None or not owner.policy.sharing.contexts
-        ended = uow.waits.ended(stream, limit if all_are_told else None)
+        ended = uow.waits.ended(
+            stream, limit, None if team is None else owner.policy.sharing.teams_beside(team)
+        )
         over = {(one.ptk_id, one.since) for one in ended}
         last = [
             wait
@@ -92,18 +94,29 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
         lasting = [one for one in told if isinstance(one, Wait)]
         given = given_to_each(uow, lasting, owner.policy)
         return tuple(
-            _ended_span(one, verdicts[one.ptk_id], one.ptk_id in specs)
+            _ended_span(one, verdicts[one.ptk_id], one.ptk_id in specs, _next_of(one, told))
             if isinstance(one, EndedWait)
             else _span(specs[one.ptk_id], one, given[one.ptk_id])
             for one in told
         )
 
 
-def _ended_span(wait: EndedWait, verdicts: Sequence[Validation], registered: bool) -> WaitSpan:
+def _next_of(wait: EndedWait, told: Iterable[EndedWait | Wait]) -> datetime | None:
+    """When the same PTK began to wait anew; None if it did not."""
+    return min(
+        (one.since for one in told if one.ptk_id == wait.ptk_id and one.since > wait.since), default=None
+    )
+
+
+def _ended_span(
+    wait: EndedWait, verdicts: Sequence[Validation], registered: bool, anew: datetime | None
+) -> WaitSpan:
     during = tuple(
         (one.at, str(one.verdict["decision"]))
         for one in verdicts
-        if wait.since <= one.at and (wait.until is None or one.at <= wait.until)
+        if wait.since <= one.at
+        and (wait.until is None or one.at <= wait.until)
+        and (anew is None or one.at < anew)
     )
     until = wait.until
     if until is None and wait.end == GivenUp.REJECT.value and during:

@@ -5,6 +5,7 @@ Only public numbers go in: the policy, what PTKs declare, and what their profile
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -115,10 +116,11 @@ def simulate_stream(
             most_significance=budgeting.most_significance,
         )
     work = Work(MOST_STEPS)
-    refused = _refused(informed.values(), policy, work)
+    priced = _Priced(work)
+    refused = _refused(informed.values(), policy, priced)
     coming = [(time, ptk_id) for time, ptk_id in arrivals if ptk_id not in refused]
-    lines = _lines(coming, informed, policy, request.windows, work)
-    unserved = {} if budgeting is None else _refused(informed.values(), budgeting, work)
+    lines = _lines(coming, informed, policy, request.windows, priced)
+    unserved = {} if budgeting is None else _refused(informed.values(), budgeting, priced)
     return SimulationResult(
         stream,
         request,
@@ -194,9 +196,9 @@ def _check_blocks(policy: Policy, windows: int) -> None:
         )
 
 
-def _refused(specs: Iterable[PtkSpec], policy: Policy, work: Work) -> dict[str, RefusedPtk]:
+def _refused(specs: Iterable[PtkSpec], policy: Policy, priced: _Priced) -> dict[str, RefusedPtk]:
     """The PTKs that a stream of this policy would not register."""
-    reasons = ((spec.ptk_id, _refusal(spec, policy, work)) for spec in specs)
+    reasons = ((spec.ptk_id, _refusal(spec, policy, priced)) for spec in specs)
     return {
         ptk_id: RefusedPtk(ptk_id, policy.scheduler.value, reason)
         for ptk_id, reason in reasons
@@ -204,13 +206,15 @@ def _refused(specs: Iterable[PtkSpec], policy: Policy, work: Work) -> dict[str, 
     }
 
 
-def _refusal(spec: PtkSpec, policy: Policy, work: Work) -> str | None:
+def _refusal(spec: PtkSpec, policy: Policy, priced: _Priced) -> str | None:
     try:
         one, why = as_waiting(spec, policy, _ANY_TIME), why_it_never_fits(spec, policy)
-        steps = _steps_of_charge(event_of(spec.estimator, one.losses[0]))
+        losses = {*one.losses, *(entry.loss for entry in one.menu)}
+        events = [event_of(spec.estimator, loss) for loss in losses]
     except (PtklibError, InvalidRequest) as error:
         return str(error)
-    work.count((2 + len(one.menu)) * steps)
+    for event in events:
+        priced.note(event)
     return why
 
 
@@ -219,9 +223,9 @@ def _lines(
     specs: Mapping[str, PtkSpec],
     policy: Policy,
     windows: int,
-    work: Work,
+    priced: _Priced,
 ) -> list[_Line]:
-    charged = _charges(specs, policy, work)
+    charged = _charges(specs, policy, priced)
     facts = {
         ptk_id: as_waiting(specs[ptk_id], policy, _ANY_TIME) for ptk_id in {name for _, name in arrivals}
     }
@@ -245,9 +249,22 @@ def _line(
     return _Line(capacity, stream, tuple(ptks))
 
 
-def _charges(specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> ChargeOf:
-    """What losses of PTKs are charged; each is computed and counted once."""
-    charged = cache(charges_of(specs, policy, lambda event: work.count(_steps_of_charge(event))))
+class _Priced:
+    """Events that were priced: each is counted once, for the library remembers its noise."""
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._seen = work, set[str]()
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Count what it takes to price an event, if it was not priced before."""
+        if (key := json.dumps(event, sort_keys=True)) not in self._seen:
+            self._seen.add(key)
+            self._work.count(_steps_of_charge(event))
+
+
+def _charges(specs: Mapping[str, PtkSpec], policy: Policy, priced: _Priced) -> ChargeOf:
+    """What losses of PTKs are charged; each is computed once."""
+    charged = cache(charges_of(specs, policy, priced.note))
     return lambda ptk_id, loss: charged(ptk_id.partition("#")[0], loss)
 
 
@@ -271,7 +288,7 @@ class _Test:
     spec: PtkSpec
 
     def accepts(self, look: Proposal) -> bool:
-        if "accept" not in self.spec.config or not self.facts.menu:
+        if self.spec.accept is None or not self.facts.menu:
             return True
         return any(
             entry.loss.epsilon_nano <= look.loss.epsilon_nano and entry.n_rows <= look.n_rows
@@ -280,7 +297,7 @@ class _Test:
 
 
 def _is_unknown(one: SimulatedPtk, specs: Mapping[str, PtkSpec]) -> bool:
-    return "accept" in specs[_name(one)].config and not one.facts.menu
+    return specs[_name(one)].accept is not None and not one.facts.menu
 
 
 def _name(one: SimulatedPtk) -> str:

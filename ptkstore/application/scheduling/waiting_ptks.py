@@ -59,9 +59,9 @@ def wait_no_longer(uow: UnitOfWork, spec: PtkSpec, now: datetime) -> None:
 
 
 def give_up_waiting(uow: UnitOfWork, ptk_id: str, why: GivenUp, at: datetime) -> None:
-    """Keep when the wait of a PTK that is given up ended, if it waits."""
+    """Keep when the wait of a PTK that is given up ended, if it waits; it may have ended with a version before."""
     if (wait := uow.waits.last(ptk_id)) is not None:
-        _keep(uow, wait, at, why.value)
+        _keep_given(uow, wait, given_since(uow, wait, uow.streams.get(wait.stream).policy), why.value, at)
 
 
 def _keep_last(uow: UnitOfWork, ptk_id: str, policy: Policy, end: str, now: datetime) -> None:

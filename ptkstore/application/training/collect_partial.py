@@ -9,7 +9,7 @@ from ptkstore.application.ledger.retired_windows import drop_windows_of, lock_if
 from ptkstore.application.paid_runs.paid_run import Opening, Spending, left_of, states_behind, still_held
 from ptkstore.application.planning.estimators import is_paid_for
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
-from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.jobs import Job, JobState, Outcome, scheduler_of
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -142,6 +142,7 @@ def _close(
         uow.jobs.save(training.ended(outcome))
         uow.notify_owner(Notice.of_run(training, code or outcome.value, now))
     uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+    uow.jobs.wake(scheduler_of(held.stream), now)
     drop_windows_of(uow, held, now)
 
 

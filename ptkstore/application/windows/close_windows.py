@@ -126,7 +126,7 @@ def _step(
         *(_expiry(stream.name, some, now) for some in _together(expiring, busy)),
     )
     uow.streams.advance(stream.name, after)
-    drop_windows(uow, stream.name, uow.windows.prepared(stream.name), policy, now)
+    drop_windows(uow, stream.name, policy, now)
     return closed
 
 

@@ -42,9 +42,7 @@ def expire_window(
             uow.windows.set_state(window, WindowState.EXPIRING)
         if state is not WindowState.EXPIRED:
             stale = _end_runs(uow, window, stream.team, clock)
-            drop_windows(  # runs over several windows have ended
-                uow, stream.name, uow.windows.prepared(stream.name), stream.policy, clock.now()
-            )
+            drop_windows(uow, stream.name, stream.policy, clock.now())  # runs over several windows have ended
             uow.jobs.wake(scheduler_of(stream.name), clock.now())
         elected, refused = uow.versions.draft_ids(windows), uow.jobs.refused_drafts(job.stream)
         uow.commit()

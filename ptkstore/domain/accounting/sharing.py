@@ -54,6 +54,12 @@ class Sharing:
     def _context_of(self, ptk_id: str) -> str:
         return self.line_of_team(team_of(ptk_id))
 
+    def teams_beside(self, team: str) -> tuple[str, ...] | None:
+        """Return the teams of the context that a team is in; None where there are no contexts."""
+        if not self.contexts:
+            return None
+        return next((teams for _, teams in self.contexts if team in teams), ())
+
     def line_of_team(self, team: str) -> str:
         """Return the line from which PTKs without a share of their own pay; `Refused` as `line_of` raises it."""
         if not self.contexts:

@@ -54,8 +54,8 @@ def simulation_of(document: Mapping[str, Any]) -> SimulationResult:
         document["windows"],
         document["seed"],
         tuple(one.scheduler for one in results),
-        document["least_significance"],
-        document["most_significance"],
+        document.get("least_significance"),
+        document.get("most_significance"),
     )
     return SimulationResult(
         document["stream"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, false, insert, or_, select
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
@@ -25,10 +25,16 @@ class SqlWaits(CatalogPart):
         row = self._connection.execute(select(t.waits).where(t.waits.c.ptk_id == ptk_id)).first()
         return None if row is None else Wait(**row._mapping)
 
-    def ended(self, stream: str, limit: int | None = None) -> tuple[EndedWait, ...]:
+    def ended(
+        self, stream: str, limit: int | None = None, teams: Collection[str] | None = None
+    ) -> tuple[EndedWait, ...]:
         """Return waits of a stream that ended, those that began last first."""
         one = t.ended_waits.c
         query = select(one.ptk_id, one.stream, one.since, one.until, one.how).where(one.stream == stream)
+        if teams is not None:
+            query = query.where(
+                or_(false(), *(one.ptk_id.startswith(f"{team}.", autoescape=True) for team in teams))
+            )
         newest = query.order_by(one.since.desc(), one.ptk_id.desc()).limit(limit)
         return tuple(EndedWait(*row) for row in self._connection.execute(newest))
 

@@ -13,8 +13,10 @@ from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedStream
 from ptkstore.domain.scheduling.simulation.work import Work
 
-DECISION = 25
-"""Steps of one decision about a window."""
+DECISION, PASS = 25, 9
+"""Steps of one decision about a block of a window, and of looking at what a block has left when a window closes."""
+ASKED_A_STEP = 6
+"""Blocks that are sorted by window in one step, for each PTK that asks."""
 
 
 class BudgetingState:
@@ -42,6 +44,7 @@ class BudgetingState:
         self._work = Work() if work is None else work
         self._left = WindowsLeft(caps, {})
         self._read: dict[str, set[int]] = {}
+        self._groups: dict[str, int] = {}
         self._newest = -1
 
     @property
@@ -64,20 +67,22 @@ class BudgetingState:
 
     def drop_used_up(self) -> Mapping[int, int]:
         """Forget the blocks that cannot pay for the least charge."""
+        self._work.count(PASS * len(self._left))
         return self._drop(self._left.below(self._stream.least))
 
     def join(self, one: Waiting) -> None:
         """Let a PTK wait that has read nothing."""
-        self._read[one.ptk_id] = set()
+        self._read[one.ptk_id], self._groups[one.ptk_id] = set(), len(one.groups)
 
     def leave(self, ptk_id: str) -> None:
         """Let a PTK wait no longer."""
-        del self._read[ptk_id]
+        del self._read[ptk_id], self._groups[ptk_id]
 
     def charge_next_looks(self, waiting: Sequence[Waiting]) -> Sequence[Proposal]:
         """Ask the windows for each PTK in turn, and charge those that serve it; each serves it once."""
         proposals = []
         for one in in_turn(waiting):
+            self._work.count(1 + len(self._left) // ASKED_A_STEP)
             read = self._read[one.ptk_id]
             found = self._budgeting.next_look(
                 one, self._left, self._significance(one.ptk_id), self._charge_of, read
@@ -97,8 +102,8 @@ class BudgetingState:
         return lambda window: recency.of(newest - window)
 
     def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
-        """What a loss is charged; the rules ask once for each window that they decide about."""
-        self._work.count(DECISION)
+        """What a loss is charged; the rules ask once for each window that they decide about, block by block."""
+        self._work.count(DECISION * self._groups[ptk_id])
         return self._stream.charge_of(ptk_id, loss)
 
     def _drop(self, places: Iterable[tuple[int, int]]) -> Mapping[int, int]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from ptkstore.application.scheduling.waiting_ptks import give_up_waiting
 from ptkstore.domain.accounting.sharing import Sharing
+from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.scheduling.queues import WaitSpan
-from ptkstore.domain.scheduling.waits import MOST_ENDED
+from ptkstore.domain.scheduling.waits import MOST_ENDED, EndedWait
 from tests.support.world import STREAM, World, speed
 
 ROWS = [i / 1_000 for i in range(1_000)]
@@ -96,6 +98,28 @@ def test_a_ptk_that_is_given_up_ends_its_wait_at_that_time_and_resumes_with_anot
     before, now = told(stream)
     assert before == span
     assert (now.since, now.end, now.verdicts) == (stream.clock.now(), None, ())
+
+
+def test_a_wait_that_had_ended_with_a_version_is_not_given_up(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    day(stream, 0)
+    with stream.service.begin() as uow:
+        give_up_waiting(uow, PTK, GivenUp.TIMEOUT, stream.clock.now())
+        uow.commit()
+    assert [one.end for one in told(stream)] == ["version"]
+
+
+def test_a_wait_whose_end_nobody_kept_has_no_verdicts_of_the_next_one(stream: World) -> None:
+    """As an upgrade takes it over: without its end."""
+    began = stream.clock.now()
+    stream.register(epsilon=0.01, target=1e-9, config={"accept": ACCEPT})
+    day(stream, 0)
+    before = EndedWait(PTK, STREAM, began - timedelta(days=1), None, "reject")
+    with stream.service.begin() as uow:
+        uow.waits.keep(before)
+        uow.commit()
+    found = [(one.since, one.until, len(one.verdicts)) for one in told(stream)]
+    assert found == [(before.since, None, 0), (began, None, 1)]
 
 
 def test_no_more_waits_of_a_ptk_are_kept_than_a_bound(stream: World) -> None:

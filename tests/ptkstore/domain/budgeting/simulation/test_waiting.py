@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
@@ -14,6 +15,7 @@ from ptkstore.domain.scheduling.block_rooms import whole_block
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedPtk, SimulatedStream, simulate
+from ptkstore.domain.scheduling.simulation.work import Work
 
 TENTH, WHOLE = Loss(10**8), Loss(10**9)
 RULE = ThresholdRule(0.1, 0.2, 0)  # whatever fits a block is served
@@ -29,13 +31,18 @@ def simulated(
     retention: int = 4,
     recency: int = 10,
     windows: int = 4,
+    groups: int = 1,
+    work: Work | None = None,
 ) -> Outcome:
     """PTKs wait from the first window on."""
     least = charge_of("", TENTH)
     block = whole_block(Accountant.BASIC, WHOLE, [least])
-    stream = SimulatedStream(windows, retention, (block,), least, charge_of)
+    blocks = tuple(replace(block, group=group) for group in range(groups))
+    stream = SimulatedStream(windows, retention, blocks, least, charge_of)
     recencies = {one.ptk_id: Recency(recency) for one, _ in ptks}
-    state = BudgetingState(PublicBudgeting(rule, 100), stream, caps_of(Accountant.BASIC, WHOLE), recencies)
+    state = BudgetingState(
+        PublicBudgeting(rule, 100), stream, caps_of(Accountant.BASIC, WHOLE), recencies, work
+    )
     return simulate([SimulatedPtk(one, 0.5, accepts) for one, accepts in ptks], state, stream)
 
 
@@ -85,3 +92,14 @@ def test_a_fuller_window_asks_for_more_significance() -> None:
     many = [Waiting(f"p{at}", at, (1, 1), (Loss(2 * 10**8), Loss(2 * 10**8))) for at in range(5)]
     outcome = simulated(*((one, lambda look: True) for one in many), rule=ThresholdRule(2.0, 10.0, 0))
     assert looks(outcome) == {**{f"p{at}": (1.0, 1) for at in range(4)}, "p4": (2.0, 1)}
+
+
+def test_what_is_computed_grows_with_the_groups_of_a_window() -> None:
+    """A window is decided about block by block, and each window that closes is looked through."""
+    counted = {}
+    for groups in (1, 100):
+        work = Work()
+        waiting = Waiting("a", 0, (3, 3), (TENTH, TENTH), groups=range(groups))
+        simulated((waiting, lambda look: False), groups=groups, work=work)
+        counted[groups] = work.done
+    assert counted[100] > 50 * counted[1]
