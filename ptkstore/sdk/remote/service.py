@@ -226,7 +226,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
         return self._http.get(path_of("streams", stream, "queue"), queue_of)
 
     def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
-        params = {
+        asked = {
             "rate": request.rate,
             "windows": request.windows,
             "seed": request.seed,
@@ -234,6 +234,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
             "least_significance": request.least_significance,
             "most_significance": request.most_significance,
         }
+        params = {name: value for name, value in asked.items() if value is not None}
         return self._http.get(path_of("streams", stream, "simulation"), simulation_of, params)
 
     def odometers(self, stream: str) -> Odometers:
