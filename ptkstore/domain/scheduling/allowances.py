@@ -299,7 +299,8 @@ def _served(wanted: Bools, short: Ints, turns: Ints, free: Ints) -> Bools:
     """Who shares in one block so that nobody's share is of no use; as many as there can be."""
     rows = np.flatnonzero(wanted)
     rows = rows[np.lexsort((turns[rows], short[rows, 1], short[rows, 0]))]
-    needed = np.maximum.accumulate(short[rows], axis=0) * np.arange(1, len(rows) + 1)[:, None]
+    each = free // np.arange(1, len(rows) + 1)[:, None]  # deltas times many PTKs may pass 64 bits
+    enough = np.maximum.accumulate(short[rows], axis=0) <= each
     served = np.zeros(len(wanted), dtype=bool)
-    served[rows[: int((needed <= free).all(axis=1).sum())]] = True
+    served[rows[: int(enough.all(axis=1).sum())]] = True
     return served

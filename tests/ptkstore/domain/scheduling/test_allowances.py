@@ -54,6 +54,16 @@ def test_a_new_block_is_divided_evenly_in_whole_units():
     assert room.free(waiting("a")).nano.tolist() == [1]
 
 
+def test_so_many_ptks_share_a_block_that_their_deltas_together_pass_64_bits():
+    hundredth = 10**16
+    room = Allowances()
+    for rank in range(1_000):
+        room.join(waiting(f"p{rank:03}", arrived=rank, least=Loss(1, hundredth)), basic)
+    room.add_blocks([block(0, 10_000, 100 * hundredth)])
+    room.divide()
+    assert table(room) == {(f"p{rank:03}", 0): (100, hundredth) for rank in range(100)}
+
+
 def test_who_leaves_gives_the_rest_to_the_others():
     room = shared("a", "b", "c")
     room.take(proposal("a", (0,), 13))
