@@ -69,6 +69,11 @@ def test_a_process_that_dies_fails_its_test_alone(
         passing = "".join(PASSES.format(n=n) for n in range(5))
         chosen = (where == "first" and file == 0) or (where == "last" and file == 3)
         (tmp_path / f"test_{file}.py").write_text(passing + bad if chosen else passing)
-    code, outcomes, output = run(repository, tmp_path, "-n", "2")
+    for _ in range(5):
+        code, outcomes, output = run(repository, tmp_path, "-n", "2")
+        if (
+            "cannot send (already closed?)" not in output
+        ):  # xdist asked a process for its tests that had just died
+            break
     assert code == 1, output
     assert outcomes == {"passed": 20, "failed": 1}, output

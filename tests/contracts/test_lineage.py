@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql.ptks.lineage import AT_ONCE
 from ptkstore.application.versions.trace_window import Descendant, trace_window
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import JobKind, JobState
@@ -99,6 +100,15 @@ class LineageContract:
                 (A, WindowId("bikes", 0)),
             ):
                 assert uow.versions.lineage(ptk_id, since) == ()
+
+    def test_versions_that_are_not_read_in_one_go_come_all_and_once(self, catalog: SqlCatalog) -> None:
+        many = 2 * AT_ONCE + 1
+        self.add(catalog, version((B, 1), 0), *(version((A, n), n) for n in range(1, many + 1)))
+        with catalog.read() as uow:
+            found = uow.versions.lineage(A, WindowId(STREAM, 2))
+            assert [one.number for one in found] == list(range(2, many + 1))
+            everything = [(one.ptk_id, one.number) for one in uow.versions.all()]
+            assert everything == [(A, n) for n in range(1, many + 1)] + [(B, 1)]
 
     def test_a_version_of_several_windows_comes_from_each_of_them(self, catalog: SqlCatalog) -> None:
         several = version((A, 2), 5)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from sqlalchemy.exc import DBAPIError
-
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.notices import Notice
-from ptkstore.errors import Unavailable
 from tests.support.builders import NOW, PTK
 from tests.support.databases import OnPostgresql, OnSqlite
 
@@ -24,10 +20,6 @@ class OneMomentContract:
             assert list(reading.notices("taxi")) == []
         with catalog.read_one_moment() as reading:
             assert len(reading.notices("taxi")) == 1
-
-    def test_it_cannot_write(self, catalog: SqlCatalog) -> None:
-        with pytest.raises((DBAPIError, Unavailable)), catalog.read_one_moment() as reading:
-            reading._notices.add(Notice(NOW, "taxi", "failed", ptk_id=PTK))
 
 
 class TestOneMomentOnSqlite(OnSqlite, OneMomentContract):

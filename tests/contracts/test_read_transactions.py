@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.sql import SqlCatalog
@@ -15,10 +16,11 @@ from ptkstore.application.delivery.read_notices import notices_of
 from ptkstore.application.identity.create_team import create_team
 from ptkstore.application.ptks.registration import check_columns_are_stored
 from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.errors import Conflict, UnknownName
+from ptkstore.errors import Conflict, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.runtime import Clock
 from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
@@ -131,6 +133,18 @@ class ReadTransactionContract:
                     found = method(*asked)
                     if isinstance(found, Iterator):
                         list(found)
+
+    @pytest.mark.parametrize("begins", ["read", "read_one_moment"])
+    def test_the_database_refuses_to_write(self, catalog: SqlCatalog, begins: str) -> None:
+        with catalog.begin() as uow:  # the connection has written before
+            uow.streams.add(stream_named())
+            uow.commit()
+        with pytest.raises((DBAPIError, Unavailable)), getattr(catalog, begins)() as reading:
+            reading._notices.add(Notice(NOW, "taxi", "failed", ptk_id=PTK))
+        with catalog.begin() as uow:
+            assert not uow.notices()
+            uow.notify_owner(Notice(NOW, "taxi", "failed", ptk_id=PTK))
+            uow.commit()
 
     def test_there_is_nothing_to_commit(self, catalog: SqlCatalog) -> None:
         with catalog.read() as reading:

@@ -151,7 +151,9 @@ def test_a_team_with_a_url_and_a_consumer_with_feast(
         ]
         assert set(consumed["ptk_version"]) == {2}
         means = [row["speed_mph_mean"] for row in over_http]
-        assert all(3.0 < mean < 40.0 for mean in means), means  # mph in a city; a bug is elsewhere
+        # mph in a city; a bug is elsewhere. Noise may take the mean of an hour with few trips anywhere.
+        assert all(0.0 <= mean <= 60.0 for mean in means), means
+        assert 5.0 < np.median(means) < 30.0, means
         spent = {
             row["window"]: row["spent_epsilon"] for row in store.budget("taxi") if row["part"] == "train-0"
         }

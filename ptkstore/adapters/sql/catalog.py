@@ -52,6 +52,12 @@ _PATIENCE_SECONDS = 60.0
 _SQLITE_CONNECTIONS = 24
 _MORE_CONNECTIONS = 2 * SMALL_AT_ONCE  # each training of a slot and its heartbeat may need one
 _READS = "ptk_reads"
+# Under READ COMMITTED each statement sees what is committed when it begins, in a transaction or alone. Alone it needs
+# no BEGIN, and no ROLLBACK, after which psycopg would forget the statements that it has prepared.
+_OF_READS: dict[bool, dict[str, Any]] = {
+    False: {"isolation_level": "AUTOCOMMIT"},
+    True: {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+}
 _POSTGRESQL_PATIENCE = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
@@ -158,7 +164,10 @@ class SqlCatalog:
 
     @contextmanager
     def read(self, *, at_one_moment: bool = False) -> Iterator[SqlReadTransaction]:
-        """Begin a transaction in which the database refuses to write; it waits for no writer."""
+        """Begin to read: the database refuses to write, and waits for no writer.
+
+        On PostgreSQL each statement is a transaction of its own, unless all are `at_one_moment`.
+        """
         with self._begin(reads=True, at_one_moment=at_one_moment) as connection:
             reading = SqlReadTransaction(connection, self._projections)
             try:
@@ -177,9 +186,9 @@ class SqlCatalog:
             raise Unavailable("this process has no free connection to the catalog") from None
         try:
             if reads:
-                connection = connection.execution_options(postgresql_readonly=True, **{_READS: True})
-            if at_one_moment and connection.dialect.name == "postgresql":  # SQLite reads so anyway
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                connection = connection.execution_options(**{_READS: True})
+                if connection.dialect.name == "postgresql":  # SQLite reads at one moment anyway
+                    connection = connection.execution_options(**_OF_READS[at_one_moment])
             connection.begin()
             yield connection
         except OperationalError as error:
@@ -338,9 +347,12 @@ def _postgresql(url: URL) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _limit_waits(connection: Any, _record: object) -> None:
-        # Who may only connect can hold a table, and a statement that waits for it would do so for ever.
+    def _configure(connection: Any, _record: object) -> None:
         connection.autocommit = True
+        # Only a transaction that was begun to write may write: a statement alone is one that reads.
+        connection.execute("SET default_transaction_read_only = on")
+        connection.read_only = False
+        # Who may only connect can hold a table, and a statement that waits for it would do so for ever.
         connection.execute(
             "SELECT set_config('lock_timeout', %s, false) WHERE current_setting('lock_timeout') = '0'",
             (f"{_PATIENCE_SECONDS:.0f}s",),

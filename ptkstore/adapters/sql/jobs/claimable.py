@@ -43,6 +43,12 @@ def is_unfinished(jobs: Any) -> ColumnElement[bool]:
     return condition
 
 
+def of_kind(jobs: Any, *kinds: JobKind) -> ColumnElement[bool]:
+    """Match jobs of these kinds, written as literals: drivers take some time for each parameter of a look."""
+    condition: ColumnElement[bool] = jobs.c.kind.in_([literal_column(f"'{kind.value}'") for kind in kinds])
+    return condition
+
+
 def oldest_window(jobs: Any) -> ColumnElement[int]:
     """Read the oldest window that a job is about: that of one window is its only one."""
     return func.coalesce(jobs.c.oldest_window, jobs.c.window_index)
@@ -64,7 +70,7 @@ def leased(jobs: Any) -> ColumnElement[bool]:
 
 def has_come(jobs: Any) -> ColumnElement[bool]:
     """Match jobs that are due, or due at a time that only a clock that had jumped ahead can have set."""
-    latest = case(*((jobs.c.kind.in_(kinds), _time(_latest(ahead))) for ahead, kinds in _LATEST.items()))
+    latest = case(*((of_kind(jobs, *kinds), _time(_latest(ahead))) for ahead, kinds in _LATEST.items()))
     return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
 
 
@@ -73,7 +79,7 @@ _OF_SAME_PTK = _OTHER.c.ptk_id == t.jobs.c.ptk_id
 
 _UNCOLLECTED = exists().where(
     is_unfinished(_OTHER),
-    _OTHER.c.kind == JobKind.PARTIAL,
+    of_kind(_OTHER, JobKind.PARTIAL),
     _OF_SAME_PTK,
     _OTHER.c.window_index == t.jobs.c.window_index,
     _OTHER.c.look == t.jobs.c.look,
@@ -82,13 +88,13 @@ _UNCOLLECTED = exists().where(
 
 _UNQUEUED = exists().where(
     is_unfinished(_OTHER),
-    _OTHER.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
+    of_kind(_OTHER, JobKind.PREPARE, JobKind.ALLOCATE),
     _OTHER.c.stream == t.jobs.c.stream,
     _OTHER.c.window_index < t.jobs.c.window_index,
 )
 """Trainings on an earlier window may still be queued."""
 
-_UNVALIDATED = exists().where(is_unfinished(_OTHER), _OTHER.c.kind == JobKind.VALIDATE, _OF_SAME_PTK)
+_UNVALIDATED = exists().where(is_unfinished(_OTHER), of_kind(_OTHER, JobKind.VALIDATE), _OF_SAME_PTK)
 """A trained state of the PTK waits for its verdict."""
 
 _NEWEST = (
@@ -97,13 +103,13 @@ _NEWEST = (
     .correlate(_OTHER)
     .scalar_subquery()
 )
-_UNPLACED = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < _NEWEST)
+_UNPLACED = exists().where(of_kind(_OTHER, JobKind.PLACE), _OF_SAME_PTK, _OTHER.c.position < _NEWEST)
 """The last elected state is not in the lake."""
 
-_UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.version)
+_UNSHOWN = exists().where(of_kind(_OTHER, JobKind.PLACE), _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.version)
 """The version to evaluate is not in the lake."""
 
-_WORKS = and_(leased(_OTHER), _OTHER.c.kind.in_(WHILE_KEPT), _OTHER.c.window_index.is_not(None))
+_WORKS = and_(leased(_OTHER), of_kind(_OTHER, *WHILE_KEPT), _OTHER.c.window_index.is_not(None))
 # found once, as they are few, instead of looked for once for each window
 _WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(_WORKS)
 _SEVERAL = and_(_WORKS, _OTHER.c.oldest_window.is_not(None))
@@ -126,7 +132,7 @@ def _is_first(*, of_many: bool) -> ColumnElement[bool]:
     Where `of_many` jobs the claimable ones are sought, the first training of each PTK is found once for all of them,
     which for a single job would cost more than a look at those of its own PTK.
     """
-    trains, window = and_(is_unfinished(_OTHER), _OTHER.c.kind == JobKind.TRAIN), _OTHER.c.window_index
+    trains, window = and_(is_unfinished(_OTHER), of_kind(_OTHER, JobKind.TRAIN)), _OTHER.c.window_index
     other_look = (trains, _OF_SAME_PTK, window == t.jobs.c.window_index, _OTHER.c.look < t.jobs.c.look)
     is_first_look = or_(t.jobs.c.look == 1, ~exists().where(*other_look))
     if of_many:
@@ -149,9 +155,9 @@ def claimable(*, of_many: bool) -> ColumnElement[bool]:
         is_unfinished(t.jobs),
         has_come(t.jobs),
         or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
-        or_(t.jobs.c.kind != JobKind.TRAIN, waits_for_nothing),
-        or_(t.jobs.c.kind != JobKind.EVALUATE, ~_UNSHOWN),
-        or_(t.jobs.c.kind != JobKind.EXPIRE, ~(busy | _WORKED_ON_WITH_OTHERS)),
+        or_(~of_kind(t.jobs, JobKind.TRAIN), waits_for_nothing),
+        or_(~of_kind(t.jobs, JobKind.EVALUATE), ~_UNSHOWN),
+        or_(~of_kind(t.jobs, JobKind.EXPIRE), ~(busy | _WORKED_ON_WITH_OTHERS)),
     )
 
 

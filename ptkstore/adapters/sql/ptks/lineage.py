@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, exists, select
+from sqlalchemy import Connection, bindparam, exists, select
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.domain.accounting.assurances import assured_in
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Lineage
 
-_AT_ONCE = 100  # manifests grow with every block that is in a state
+AT_ONCE = 100
+"""Versions that are read in one go: their manifests grow with every block that is in a state."""
 
 
 def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
@@ -24,12 +25,14 @@ def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple
         select(t.versions.c.number, t.versions.c.window_index, t.versions.c.manifest)
         .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since.index)
         .where(exists().where(t.jobs.c.id == t.versions.c.job_id, t.jobs.c.stream == since.stream))
+        .where(t.versions.c.number > bindparam("after"))
         .order_by(t.versions.c.number)
-        .execution_options(yield_per=_AT_ONCE)
+        .limit(AT_ONCE)
     )
-    return tuple(
-        _lineage(ptk_id, number, index, manifest) for number, index, manifest in connection.execute(query)
-    )
+    found: list[Lineage] = []
+    while rows := connection.execute(query, {"after": found[-1].number if found else 0}).all():
+        found += (_lineage(ptk_id, number, index, manifest) for number, index, manifest in rows)
+    return tuple(found)
 
 
 def _lineage(ptk_id: str, number: int, window_index: int, manifest: str) -> Lineage:

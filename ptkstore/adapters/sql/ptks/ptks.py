@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.notices import SqlNotices
-from ptkstore.adapters.sql.ptks.lineage import lineage_since
+from ptkstore.adapters.sql.ptks.lineage import AT_ONCE, lineage_since
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
@@ -222,8 +222,11 @@ class SqlVersions(CatalogPart):
 
     def all(self) -> Iterator[Version]:
         """Return the versions of all PTKs, one by one."""
-        query = select(t.versions).order_by(t.versions.c.ptk_id, t.versions.c.number)
-        return map(_version, self._connection.execution_options(yield_per=100).execute(query))
+        place = tuple_(t.versions.c.ptk_id, t.versions.c.number)
+        query = select(t.versions).order_by(*place).limit(AT_ONCE)
+        while rows := self._connection.execute(query).all():
+            yield from map(_version, rows)
+            query = query.where(place > (rows[-1].ptk_id, rows[-1].number))
 
     def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
         """Name the drafts that were elected."""

@@ -1,9 +1,10 @@
-"""How SQLite looks for due work."""
+"""How databases look for due work."""
 
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from ptkstore.adapters.sql import SqlCatalog
@@ -30,3 +31,15 @@ def test_a_look_for_due_work_reads_no_jobs_of_later_windows(tmp_path: Path) -> N
     database.close()
     assert any("job_leased" in step for step in plan)
     assert not any("window_index>?" in step for step in plan)
+
+
+@pytest.mark.real
+def test_a_search_that_comes_again_is_prepared_by_postgresql(catalog_url: str) -> None:
+    """It is sought ten times a second. A rollback would have psycopg forget what it has prepared."""
+    with SqlCatalog(catalog_url) as catalog:
+        for _ in range(7):  # psycopg prepares a statement once it came five times
+            with catalog.read() as uow:
+                uow.jobs.due(NOW, 200, deliveries=False)
+        with catalog.read() as uow:
+            prepared = uow.jobs._connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements")
+            assert any("row_number" in statement for statement in prepared.scalars())
