@@ -193,7 +193,7 @@ class Filters:
 
     def views(self, blocks: BlockRange | None = None, limit: int | None = None) -> tuple[BlockLedger, ...]:
         """Return what can be read of each block, of the first `limit` of them, by number, and of each line, by name."""
-        where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks)
+        where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks.lo, blocks.hi)
         if limit is not None:
             where = slice(where.start, min(where.stop, where.start + limit))
         return tuple(
@@ -203,13 +203,13 @@ class Filters:
             if line.capacities[index] is not None
         )
 
-    def _slice(self, blocks: BlockRange) -> slice:
-        return slice(bisect_left(self._order, blocks.lo), bisect_left(self._order, blocks.hi))
+    def _slice(self, lo: int, hi: int) -> slice:
+        return slice(bisect_left(self._order, lo), bisect_left(self._order, hi))
 
     def _where(self, blocks: BlockSet) -> _Where:
         """The columns of blocks; several ranges are asked for again and again, and are looked up once."""
         if len(blocks.edges) == 2:
-            return self._slice(blocks.first)
+            return self._slice(*blocks.edges)
         where = self._places.get(blocks.edges)
         if where is None:
             ends = np.searchsorted(self._numbers, blocks.edges).reshape(-1, 2)

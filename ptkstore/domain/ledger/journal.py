@@ -141,8 +141,9 @@ def next_entry(
     nonce : str
         Random: the same steps have another digest each time.
     """
-    line = Entry(last[0] + 1, kind, request, event_text, "", nonce)
-    return replace(line, digest=chained_digest(last[1], line))
+    sequence, previous = last[0] + 1, last[1]
+    digest = chained_digest(previous, Entry(sequence, kind, request, event_text, "", nonce))
+    return Entry(sequence, kind, request, event_text, digest, nonce)
 
 
 def chained_digest(previous: str, line: ChainLine) -> str:

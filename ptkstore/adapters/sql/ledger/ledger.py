@@ -35,6 +35,7 @@ from ptkstore.errors import InvariantBroken, LateWriter
 if TYPE_CHECKING:
     from ptkstore.domain.ledger.filters import Filters
 
+_APPEND = insert(t.journal)
 _OF: BindParameter[str] = bindparam("stream")
 _STANDING = select(
     select(t.meta.c.value).where(t.meta.c.name == "ledger_id").scalar_subquery().label("ledger_id"),
@@ -163,7 +164,7 @@ class SqlLedger(CatalogPart):
             last = entries[-1].sequence, entries[-1].digest
         try:
             if entries:
-                self._connection.execute(insert(t.journal), list(map(_values, entries)))
+                self._connection.execute(_APPEND, list(map(_values, entries)))
         except IntegrityError as error:
             raise LateWriter(f"the journal of {stream} moved on, or a key has ended") from error.orig
         self._begun.setdefault(stream, (filters.sequence, filters.digest))
