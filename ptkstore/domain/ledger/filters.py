@@ -128,10 +128,15 @@ class Filters:
         line = self._line(request)
         line.left[:, self._where(request.blocks)] -= _column(line, request.charge)
 
-    def take_back(self, request: BudgetRequest) -> None:
-        """Undo `promise`."""
-        line = self._line(request)
-        line.left[:, self._where(request.blocks)] += _column(line, request.charge)
+    def take_back(self, *requests: BudgetRequest) -> None:
+        """Undo `promise` for each of these; what went to the same blocks is added up before."""
+        sums: dict[tuple[str, BlockSet], Ints] = {}
+        for request in requests:
+            column = _column(self._line(request), request.charge)
+            place = request.line, request.blocks
+            sums[place] = sums[place] + column if place in sums else column
+        for (name, blocks), column in sums.items():
+            self._lines[name].left[:, self._where(blocks)] += column
 
     # the journal
 

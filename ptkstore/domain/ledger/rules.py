@@ -56,8 +56,7 @@ def decide_all(filters: Filters, requests: Sequence[BudgetRequest]) -> list[Gran
                 filters.promise(request)
                 granted.append(request)
     finally:
-        for request in granted:
-            filters.take_back(request)
+        filters.take_back(*granted)
     return answers
 
 
