@@ -1,4 +1,4 @@
-"""Independent coins from a cryptographic stream: which units are in a Poisson sample."""
+"""Independent coins and places from a cryptographic stream."""
 
 from fractions import Fraction
 from functools import lru_cache
@@ -7,11 +7,14 @@ from math import floor
 import numpy as np
 
 from ptklib.arrays import Bools, Ints
+from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.stream import KeyStream
 
 _FIRST, _REST = 8, 56
 """A coin compares 64 random bits with its rate. The first 8 decide all but one coin in 256; only for that one are the
 other 56 drawn."""
+
+_WORDS = 2**64
 
 
 def tossed(n: int, rate: float) -> Bools:
@@ -53,3 +56,19 @@ def _threshold(rate: float) -> tuple[int, int, int]:
     if threshold >= 2 ** (_FIRST + _REST):
         return 1, 0, 0
     return 0, *divmod(threshold, 2**_REST)
+
+
+def uniform_below(n: int) -> int:
+    """Return one of ``0, ..., n - 1``, each with exactly the same probability.
+
+    Parameters
+    ----------
+    n : int
+        From 1 to ``2**64``.
+    """
+    if not 1 <= n <= _WORDS:
+        raise PrivacyParameterError("a uniform integer needs 1 to 2**64 values")
+    stream, even = KeyStream(), _WORDS - _WORDS % n
+    while (word := stream.word()) >= even:
+        pass
+    return word % n

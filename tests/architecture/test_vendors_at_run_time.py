@@ -95,6 +95,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.covariance": ESTIMATORS,
     "ptklib.declared": FRAMES,
     "ptklib.domains": FRAMES,
+    "ptklib.draw_discard": ARRAYS | NOISE,
     "ptklib.embeddings": ESTIMATORS,
     "ptklib.events": ARRAYS,
     "ptklib.gram": FRAMES | {"scipy"},

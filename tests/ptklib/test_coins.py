@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import coins
-from ptklib.mechanisms.coins import sampled, tossed
+from ptklib.mechanisms.coins import sampled, tossed, uniform_below
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:
@@ -55,3 +56,36 @@ def test_places_of_a_small_rate_are_those_of_its_coins(monkeypatch: pytest.Monke
     monkeypatch.setattr(coins, "KeyStream", lambda: Bits([0, 1, 0, 255, 0], [4 << 48, 5 << 48, 0]))
     assert tossed(5, rate).tolist() == [True, False, False, False, True]
     assert sampled(5, rate).tolist() == [0, 4]
+
+
+def test_a_place_is_uniform() -> None:
+    found = np.bincount([uniform_below(7) for _ in range(7000)], minlength=7)
+    assert len(found) == 7
+    assert stats.chisquare(found).pvalue > 1e-6
+    assert uniform_below(1) == 0
+
+
+class Words:
+    """A stream that gives out words that were chosen."""
+
+    def __init__(self, words: list[int]) -> None:
+        self._words = words
+
+    def word(self) -> int:
+        return self._words.pop(0)
+
+
+def test_words_that_would_favour_the_first_places_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n, least_refused in ((3, 2**64 - 1), (2**63 + 1, 2**63 + 1), (10, 2**64 - 6)):
+        monkeypatch.setattr(coins, "KeyStream", lambda first=least_refused: Words([2**64 - 1, first, 5]))
+        assert uniform_below(n) == 5 % n
+        monkeypatch.setattr(coins, "KeyStream", lambda first=least_refused: Words([first - 1, 5]))
+        assert uniform_below(n) == n - 1
+    monkeypatch.setattr(coins, "KeyStream", lambda: Words([2**64 - 1]))
+    assert uniform_below(2**64) == 2**64 - 1
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**64 + 1])
+def test_a_place_among_none_is_refused(n: int) -> None:
+    with pytest.raises(PrivacyParameterError):
+        uniform_below(n)

@@ -1,0 +1,34 @@
+"""Draw and Discard: models that devices train with local differential privacy; the parts without a network."""
+
+from ptklib.draw_discard.columns import Categorical, Numeric
+from ptklib.draw_discard.encoding import EncodedRows, encode_rows
+from ptklib.draw_discard.instances import (
+    HonestRange,
+    average_instances,
+    draw_instance,
+    put_report,
+    spam_multiple,
+    start_instances,
+)
+from ptklib.draw_discard.losses import ReportLoss, report_loss
+from ptklib.draw_discard.specification import Specification
+from ptklib.draw_discard.updates import clipped_step, make_report, mean_gradient
+
+__all__ = [
+    "Categorical",
+    "EncodedRows",
+    "HonestRange",
+    "Numeric",
+    "ReportLoss",
+    "Specification",
+    "average_instances",
+    "clipped_step",
+    "draw_instance",
+    "encode_rows",
+    "make_report",
+    "mean_gradient",
+    "put_report",
+    "report_loss",
+    "spam_multiple",
+    "start_instances",
+]

@@ -1,0 +1,192 @@
+"""Columns of a specification: how the entries of one column become whole numbers, whatever they are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ptklib.arrays import Floats, Ints
+from ptklib.exceptions import InvalidDomainError, InvalidParameterError, MissingColumnError, SchemaError
+from ptklib.names import check_name
+from ptklib.privacy import Bounds
+from ptklib.scalars import is_integer, number_of
+
+OUTSIDE = -1
+"""Code of an entry that is not among the declared values."""
+
+VALUES_MAX = 2**16
+TEXT_BYTES_MAX = 256
+
+INTEGER_MAX = 2**53 - 1
+"""Larger integers are not exact in clients that have floating point numbers alone."""
+
+_PLAIN = "iufb"
+"""Kinds of numpy arrays that hold numbers, or booleans."""
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A column of numbers between public bounds."""
+
+    column: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_name(self.column, "a column")
+        bounds = Bounds(self.low, self.high)
+        object.__setattr__(self, "low", bounds.low)
+        object.__setattr__(self, "high", bounds.high)
+
+    def shares(self, entries: Any) -> Floats:
+        """Return where each entry is between the bounds, from 0 to 1; NaN where there is no number."""
+        clamped = np.minimum(np.maximum(_numbers(entries), self.low), self.high)
+        return np.asarray((clamped - self.low) / (self.high - self.low))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values."""
+        return {"column": self.column, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column with public values of one kind: texts, integers or booleans."""
+
+    column: str
+    values: Sequence[str | int | bool]
+
+    def __post_init__(self) -> None:
+        check_name(self.column, "a column")
+        if isinstance(self.values, str | bytes | Mapping) or not isinstance(self.values, Sequence):
+            raise InvalidDomainError(f"the values of {self.column!r} must be a list")
+        if not 1 <= len(self.values) <= VALUES_MAX:
+            raise InvalidDomainError(f"the values of {self.column!r} must be 1 to {VALUES_MAX}")
+        values = tuple(_value(value, self.column) for value in self.values)
+        if len(set(map(type, values))) > 1 or len(set(values)) < len(values):
+            raise InvalidDomainError(f"the values of {self.column!r} must be distinct and of one type")
+        object.__setattr__(self, "values", values)
+
+    def codes(self, entries: Any) -> Ints:
+        """Return the place of each entry among the values, `OUTSIDE` where it is none of them."""
+        codes, kind = self._codes, type(self.values[0])
+        found = np.full(len(entries), OUTSIDE, dtype=np.int64)
+        if isinstance(entries, np.ndarray) and entries.dtype.kind in _PLAIN:
+            entries = entries.tolist()
+        for place, entry in enumerate(entries):
+            if kind is int:
+                entry = number_of(entry)  # 3.0 is 3; a boolean is no number
+            elif kind is bool and isinstance(entry, np.bool_):
+                entry = bool(entry)
+            if isinstance(entry, kind) or (kind is int and isinstance(entry, float)):
+                found[place] = codes.get(entry, OUTSIDE)
+        return found
+
+    @cached_property
+    def _codes(self) -> dict[Any, int]:
+        return {value: code for code, value in enumerate(self.values)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values."""
+        return {"column": self.column, "values": list(self.values)}
+
+
+Column = Numeric | Categorical
+
+
+def column_of(document: object) -> Column:
+    """Read what `to_json` of a column wrote.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is no mapping with exactly the fields of one of the two kinds, or a field cannot be used.
+    """
+    fields = set(document) if isinstance(document, Mapping) else set()
+    if isinstance(document, Mapping) and fields == {"column", "low", "high"}:
+        return Numeric(document["column"], document["low"], document["high"])
+    if isinstance(document, Mapping) and fields == {"column", "values"}:
+        return Categorical(document["column"], document["values"])
+    raise InvalidParameterError("a column has either the fields column, low and high, or column and values")
+
+
+def entries_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the named columns of a table as arrays or lists of one length.
+
+    Parameters
+    ----------
+    rows : mapping of columns, or table
+        Lists, tuples or arrays by name; or any table with column names that `ptklib.tables` reads, which loads pandas.
+    names : sequence of str
+
+    Raises
+    ------
+    MissingColumnError
+        When the table lacks a column.
+    SchemaError
+        When the table has no column names, or a column cannot be read.
+    """
+    if not isinstance(rows, Mapping):
+        from ptklib.inputs import InputTable  # loads pandas and pyarrow: not for a device with plain lists
+
+        table = InputTable(rows, names)
+        if not table.named:
+            raise SchemaError("the rows have no column names: give a mapping of columns, or a table")
+        rows = {name: table.column(name) for name in names}
+    found = {}
+    for name in names:
+        if name not in rows:
+            raise MissingColumnError(f"column {name!r} is missing", name)
+        found[name] = _entries(rows[name], name)
+    if len({len(entries) for entries in found.values()}) > 1:
+        raise SchemaError("the columns have different lengths")
+    return found
+
+
+def _entries(values: Any, name: str) -> Any:
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(object), None)
+    elif hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    elif hasattr(values, "__array__") and not isinstance(values, np.ndarray):
+        values = np.asarray(values)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise SchemaError(f"column {name!r} must be one-dimensional")
+        return values
+    if not isinstance(values, list | tuple | range):
+        raise SchemaError(f"column {name!r} must be a list or an array")
+    return values
+
+
+def _numbers(entries: Any) -> Floats:
+    if isinstance(entries, np.ndarray) and entries.dtype.kind in _PLAIN:
+        return entries.astype(np.float64)
+    return np.fromiter(map(_number, entries), dtype=np.float64, count=len(entries))
+
+
+def _number(entry: object) -> float:
+    number = int(entry) if isinstance(entry, bool | np.bool_) else number_of(entry)
+    try:
+        return float("nan") if number is None else float(number)
+    except OverflowError:
+        return float("nan")
+
+
+def _value(value: object, column: str) -> str | int | bool:
+    if isinstance(value, bool):
+        return value
+    if is_integer(value):
+        if abs(int(value)) > INTEGER_MAX:
+            raise InvalidDomainError(f"the values of {column!r} have an integer beyond 2**53 - 1")
+        return int(value)
+    if not isinstance(value, str):
+        raise InvalidDomainError(f"the values of {column!r} must be texts, integers or booleans")
+    try:
+        short = len(value.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        short = False
+    if not short:
+        raise InvalidDomainError(f"the values of {column!r} must be UTF-8 of at most {TEXT_BYTES_MAX} bytes")
+    return str(value)

@@ -1,0 +1,156 @@
+"""Draw and Discard done slowly: plain integers and fractions, one row and one weight after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+from math import floor, isqrt, prod
+from pathlib import Path
+from typing import Any
+
+VECTORS = Path(__file__).parents[2] / "docs/reference/draw_discard_vectors.json"
+
+ONE, FINE = 2**15, 2**20
+
+
+def vectors() -> list[dict[str, Any]]:
+    """Return the published test vectors."""
+    cases: list[dict[str, Any]] = json.loads(VECTORS.read_text())["cases"]
+    return cases
+
+
+def number(entry: Any) -> float | None:
+    """Return an entry as a number; None for NaN and all that is no number."""
+    if not isinstance(entry, int | float):
+        return None
+    try:
+        value = float(entry)
+    except OverflowError:
+        return None
+    return None if value != value else value
+
+
+def share(column: Mapping[str, Any], entry: Any, units: int) -> int | None:
+    """Return where a number is between the bounds, in whole units."""
+    value = number(entry)
+    if value is None:
+        return None
+    low, high = float(column["low"]), float(column["high"])
+    return floor((min(max(value, low), high) - low) / (high - low) * units + 0.5)
+
+
+def code(values: Sequence[Any], entry: Any) -> int | None:
+    """Return the place of an entry among declared values of its own type."""
+    for place, value in enumerate(values):
+        boolean = isinstance(value, bool) == isinstance(entry, bool)
+        text = isinstance(value, str) == isinstance(entry, str)
+        if boolean and text and value == entry:
+            return place
+    return None
+
+
+def layout(document: Mapping[str, Any]) -> list[Any]:
+    """Return what each weight stands for: None, a column, or pairs of column and value."""
+    weights: list[Any] = [None]
+    values = {c["column"]: c["values"] for c in document["features"] if "values" in c}
+    for column in document["features"]:
+        name = column["column"]
+        weights += [((name, v),) for v in range(len(values[name]))] if name in values else [name]
+    for cross in document["crosses"]:
+        pairs = [[(name, v) for v in range(len(values[name]))] for name in cross]
+        weights += list(product(*pairs))
+    return weights
+
+
+def encoded(
+    document: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]
+) -> tuple[list[list[int]], list[int]]:
+    """Return all inputs of each row that has a label, zeros included, and its label."""
+    label = document["label"]
+    inputs, labels = [], []
+    for place, target in enumerate(rows[label["column"]]):
+        wanted = share(label, target, FINE)
+        if wanted is None:
+            continue
+        found: dict[Any, int | None] = {}
+        for column in document["features"]:
+            entry = rows[column["column"]][place]
+            if "values" in column:
+                found[column["column"]] = code(column["values"], entry)
+            else:
+                found[column["column"]] = share(column, entry, ONE) or 0
+        row = []
+        for weight in layout(document):
+            if weight is None:
+                row.append(ONE)
+            elif isinstance(weight, str):
+                row.append(found[weight] or 0)
+            else:
+                row.append(ONE if all(found[name] == value for name, value in weight) else 0)
+        inputs.append(row)
+        labels.append(wanted)
+    return inputs, labels
+
+
+def logistic(place: int) -> int:
+    """Return an entry of the table of the logistic function, from 50 digits."""
+    with localcontext() as context:
+        context.prec = 50
+        exact = FINE / (1 + (-(Decimal(place) / 128 - 16)).exp())
+        assert abs(exact % 1 - Decimal("0.5")) > Decimal("1e-6")  # no language rounds it otherwise
+        return int(exact.to_integral_value())
+
+
+def prediction(document: Mapping[str, Any], score: int) -> int:
+    """Return the prediction of a score in units of 1 / FINE."""
+    if document["link"] == "linear":
+        return min(max(score, -FINE), 2 * FINE)
+    cell, rest = divmod(min(max(score, -16 * FINE), 16 * FINE) + 16 * FINE, 2**13)
+    chord = Fraction(logistic(cell) * (2**13 - rest) + logistic(cell + 1) * rest, 2**13)
+    return floor(chord + Fraction(1, 2))
+
+
+def towards_zero(value: Fraction) -> int:
+    """Return the whole part of a fraction."""
+    return int(value)
+
+
+def gradient(document: Mapping[str, Any], instance: Sequence[int], rows: Any) -> list[int]:
+    """Return the mean gradient in units of 1 / FINE."""
+    inputs, labels = encoded(document, rows)
+    sums = [0] * len(instance)
+    for row, label in zip(inputs, labels, strict=True):
+        total = sum(w * x for w, x in zip(instance, row, strict=True))
+        score = floor(Fraction(total, 2 ** (document["grid_bits"] - 5)))
+        error = prediction(document, score) - label
+        sums = [s + error * x for s, x in zip(sums, row, strict=True)]
+    return [towards_zero(Fraction(s, max(len(labels), 1) * ONE)) for s in sums]
+
+
+def public(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the limit of a gradient and the reach of a step, in whole units."""
+    rate = floor(document["learning_rate"] * 2.0 ** document["grid_bits"] + 0.5)
+    limit = floor(document["max_norm"] * FINE)
+    return limit, rate * limit // FINE
+
+
+def step(document: Mapping[str, Any], found: Sequence[int]) -> list[int]:
+    """Return the clipped step in units of the grid."""
+    limit, reach = public(document)
+    if document["clip"] == "coordinate":
+        return [towards_zero(Fraction(reach * min(max(g, -limit), limit), limit)) for g in found]
+    if document["clip"] == "l1":
+        norm = sum(map(abs, found))
+    else:
+        squares = sum(g * g for g in found)
+        norm = isqrt(squares) + (isqrt(squares) ** 2 < squares)
+    return [towards_zero(Fraction(reach * g, max(norm, limit))) for g in found]
+
+
+def n_weights(document: Mapping[str, Any]) -> int:
+    """Return the number of weights, from the sizes of columns."""
+    sizes = {c["column"]: len(c.get("values", (0,))) for c in document["features"]}
+    return 1 + sum(sizes.values()) + sum(prod(sizes[name] for name in cross) for cross in document["crosses"])
