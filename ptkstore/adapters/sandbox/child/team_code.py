@@ -112,7 +112,7 @@ def _run(
     parts: Parts = [("bundle", bundle), ("rows", stream_of(rows)), *_tables(state)]
     try:
         ended = run_confined(
-            confinement.bubblewrap, header, parts, confinement.limits, longest_answer=longest_answer
+            confinement.bubblewrap, header, parts, confinement.limits_now(), longest_answer=longest_answer
         )
     except NoSandbox as error:
         return RunFailed(error.code)

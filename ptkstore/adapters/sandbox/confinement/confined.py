@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,17 +20,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a run of team code is confined to: a sandbox, and the limits of one run."""
+    """What team code is confined to: a sandbox, the limits of each run, and the end of all of them.
+
+    `ends` is in seconds of `time.monotonic`.
+    """
 
     bubblewrap: Bubblewrap = field(default_factory=Bubblewrap)
     limits: Limits = USUAL_LIMITS
+    ends: float = math.inf
 
     def in_half_the_time(self) -> Confinement:
-        """Return one that stops team code before the parent ends the process that runs it.
+        """Return one that stops team code, all its runs together, before the parent ends the process that starts them.
 
-        A loss that takes too long is counted then, as the largest. Otherwise the run would end with a code of its own.
+        What takes too long is counted then, as the largest loss. Otherwise the process would end with a code of its
+        own, which tells of rows without noise.
         """
-        return replace(self, limits=replace(self.limits, timeout_seconds=self.limits.timeout_seconds / 2))
+        return replace(self, ends=time.monotonic() + self.limits.timeout_seconds / 2)
+
+    def limits_now(self) -> Limits:
+        """Return the limits of a run that starts now; no time is left after the end."""
+        left = max(0.0, self.ends - time.monotonic())
+        return replace(self.limits, timeout_seconds=min(self.limits.timeout_seconds, left))
 
 
 USUAL_CONFINEMENT: Final = Confinement()

@@ -46,6 +46,7 @@ def says(body: str) -> str:
     return GOOD + "\n\ndef row_losses(state, rows):\n" + lines
 
 
+ASLEEP = says("import time\nwhile True: time.sleep(1)")
 BY_HOUR = says("return np.where(rows.column('hour').to_numpy() == 8, 0.5, 2.0)")
 
 
@@ -168,12 +169,11 @@ def test_code_that_fails_on_some_rows_is_told_by_noisy_sums_alone(world: World) 
 @pytest.mark.long
 @pytest.mark.usefixtures("sandbox", "exact")
 def test_code_that_sleeps_is_ended_and_counts_like_any_other_failure(world: World) -> None:
-    code = says("import time\nwhile True: time.sleep(1)")
     began = time.monotonic()
     short = Confinement(Bubblewrap(), Limits(timeout_seconds=8.0, memory_bytes=4 << 30))
-    assert sums(world, code, short) == WORST
+    assert sums(world, ASLEEP, short) == WORST
     assert time.monotonic() - began < 120
-    made = world.runs(timeout_seconds=40.0).evaluate(request(world, code), nothing)
+    made = world.runs(timeout_seconds=40.0).evaluate(request(world, ASLEEP), nothing)
     assert isinstance(made, RiskMass)  # the process around it had time left to draw the noise
     assert abs(made.lost / UNITS - N) <= 64
 
@@ -315,6 +315,12 @@ def to_profile(world: World, code: str) -> ProfileRequest:
     return ProfileRequest(spec, ask_of(spec), (0.5, 1.0), 128, 0.95, (world.rows(),), bundle=bundle)
 
 
+def to_test(world: World, code: str, **changes: Any) -> DriftRequest:
+    bundle = bundle_with(code)
+    spec = spec_of(bundle)
+    return DriftRequest(spec, ask_of(spec, **changes), 1.0, files_of(code), (world.rows(),), bundle)
+
+
 def verdicts(made: tuple[Point, ...] | RunFailed) -> list[Verdict]:
     assert not isinstance(made, RunFailed)
     return [point.verdict for point in made]
@@ -361,11 +367,17 @@ def test_a_model_that_fails_is_told_like_one_without_use(
 def test_a_drift_test_tells_one_bit_of_a_state_of_team_code(
     profiled: World, body: str, drifted: bool
 ) -> None:
-    code = says(body)
-    bundle = bundle_with(code)
-    spec = spec_of(bundle)
-    asked = DriftRequest(spec, ask_of(spec, target=0.05), 1.0, files_of(code), (profiled.rows(),), bundle)
+    asked = to_test(profiled, says(body), target=0.05)
     assert has_drifted(asked, profiled.raw, USUAL) is drifted
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("sandbox")
+def test_losses_that_sleep_end_neither_a_profile_nor_a_drift_test(profiled: World) -> None:
+    """Half of the time is for all sets of losses together: with half for each, two of them ended the process."""
+    runs = profiled.runs(timeout_seconds=40.0)
+    assert verdicts(runs.profile(to_profile(profiled, ASLEEP), nothing)) == [Verdict.NEEDS_MORE] * 2
+    assert runs.has_drifted(to_test(profiled, ASLEEP, target=0.05), nothing) is True
 
 
 # what is told of runs
@@ -374,13 +386,10 @@ def test_a_drift_test_tells_one_bit_of_a_state_of_team_code(
 def runs_of(world: World) -> dict[str, Callable[[bytes | None], object]]:
     """Runs of team code, and of a bundle that is left out, in a program that answers as it is told."""
     code = says(NEVER)
-    drift = DriftRequest(
-        spec_of(bundle_with(code)), ask_of(spec_of(bundle_with(code))), 1.0, {}, (world.rows(),), bundle_with(code)
-    )  # fmt: skip
     return {
         "evaluate": lambda line: world.runs_that_answer(line or b"").evaluate(request(world, code), nothing),
         "profile": lambda line: world.runs_that_answer(line or b"").profile(to_profile(world, code), nothing),
-        "drift": lambda line: world.runs_that_answer(line or b"").has_drifted(drift, nothing),
+        "drift": lambda line: world.runs_that_answer(line or b"").has_drifted(to_test(world, code), nothing),
     }
 
 
@@ -401,11 +410,9 @@ def test_an_estimate_beyond_all_numbers_is_told_like_any_other_failure(world: Wo
 def test_without_a_sandbox_nothing_is_told_of_the_code(world: World, profiled: World, tmp_path: Path) -> None:
     nowhere = Confinement(Bubblewrap(str(tmp_path / "bwrap")), ROOMY)
     code = says(SURE)
-    spec = spec_of(bundle_with(code))
-    drift = DriftRequest(spec, ask_of(spec), 1.0, files_of(code), (profiled.rows(),), bundle_with(code))
     assert evaluate(request(world, code), world.raw, nowhere) == RunFailed("no-sandbox")
     assert profile(to_profile(profiled, code), profiled.raw, nowhere) == RunFailed("no-sandbox")
-    assert has_drifted(drift, profiled.raw, nowhere) == RunFailed("no-sandbox")
+    assert has_drifted(to_test(profiled, code), profiled.raw, nowhere) == RunFailed("no-sandbox")
 
 
 def test_team_code_without_its_code_is_never_called_the_worst_model(world: World) -> None:
