@@ -64,7 +64,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
         **assured(spec.assurance, spec.ptk_id).document(),
         **declared_json(spec, LATER_FIELDS),
         "waiting": None if spec.waiting is None else asdict(spec.waiting),
-        "config": spec.estimator["params"],
+        "config": {**spec.estimator["params"], **spec.config},  # as `set-config` takes it
         "profile": None if profile is None else profile_json(profile),
         "newest": newest,
         "evaluations": evaluations,

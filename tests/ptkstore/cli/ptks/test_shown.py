@@ -19,7 +19,7 @@ PTK = "taxi.speed"
 def line(tmp_path: Path) -> Line:
     world = World(tmp_path / "home")
     world.stream()
-    world.register()
+    world.register(config={"pinned": {"partition": 0}})
     world.publish(0)
     world.service.close()
     return Line(tmp_path / "home")
@@ -35,7 +35,7 @@ def test_piped_each_field_is_a_line(line: Line) -> None:
         "target: 0.1",
         "assurance: library",
     ]
-    assert 'config.bounds: {"speed": [0.0, 60.0]}' in told
+    assert {'config.bounds: {"speed": [0.0, 60.0]}', 'config.pinned: {"partition": 0}'} <= set(told)
     assert {"newest.version: 1", "newest.epsilon: 0.1", "newest.assurance: library"} <= set(told)
     assert not any(text.startswith(("tau", "newest.event")) for text in told)
     assert line.json("show", PTK)["tau"] == line.json("show", PTK)["target"] == 0.1
