@@ -33,6 +33,9 @@ class TrainingOut(Wire):
     look: Annotated[int, Field(description="which try on this newest window it is, from 1 on")]
     state: TrainingState
     outcome: Annotated[str | None, Field(description="how it ended")]
-    code: Annotated[str | None, Field(description="why it ended without a version: a fixed code")]
+    code: Annotated[
+        str | None,
+        Field(description="why there is no version, or that its state waits for its verdict: a fixed code"),
+    ]
     version: Annotated[int | None, Field(description="what it made")]
     ended_at: Instant | None

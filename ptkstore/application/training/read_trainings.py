@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.ports.catalog import Read
+
+WAITS_FOR_VERDICT: Final = "waits-for-verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +19,9 @@ class Training:
     """A training on a window, or on several of which `window` is the newest and `oldest_window` the oldest.
 
     `look` says which try on this newest window it is, from 1 on. `version` is what it made; `code` says why it ended
-    without one: also why its validation did. `ended_at` is the tick that it ended on, or when its owner was told, and
-    None where neither is on record. When it began, how often it was tried and what it was planned with is not told.
+    without one: also why its validation did, or that its state waits for its verdict. `ended_at` is the tick that it
+    ended on, or when its owner was told, and None where neither is on record. When it began, how often it was tried and
+    what it was planned with is not told.
     """
 
     ptk_id: str
@@ -60,20 +64,32 @@ def trainings_of(
         team, windows = team_of(ptk_id), [job.window.index for job in failed]
         notices = uow.notices_about(team, ptk_id, windows=windows)
         judged = uow.notices_about(team, ptk_id, windows=windows, run=JobKind.VALIDATE)
+        validations = uow.jobs.many(job.beside(JobKind.VALIDATE) for job in failed)
     # of a validation the first notice says how it ended, later ones what follows for the PTK
     said = (*reversed(judged), *notices)
     notice_of = {(notice.window_index, notice.look): notice for notice in said}
     return tuple(
-        _training(job, made.get(job.id), notice_of.get((job.window_index, job.look))) for job in jobs
+        _training(
+            job,
+            made.get(job.id),
+            notice_of.get((job.window_index, job.look)),
+            validations.get(job.beside(JobKind.VALIDATE)),
+        )
+        for job in jobs
     )
 
 
-def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) -> Training:
+def _training(
+    job: Job, made: tuple[int, datetime] | None, word: Notice | None, validation: Job | None
+) -> Training:
     version, ended_at = made or (None, None)
-    code = None
-    if version is None and job.outcome is not None:
-        code = job.outcome.value if word is None else word.code
-        ended_at = None if word is None else word.at
+    code, outcome = None, job.outcome if validation is None else validation.outcome
+    if validation is not None and outcome is None:
+        code = WAITS_FOR_VERDICT
+    elif word is not None:
+        code, ended_at = word.code, word.at
+    elif version is None and outcome is not None:
+        code = outcome.value
     newest, oldest = job.window.index, job.oldest.index
     return Training(
         str(job.ptk_id), newest, job.state, job.outcome, code, version, ended_at, oldest, job.look

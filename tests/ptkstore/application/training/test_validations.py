@@ -53,6 +53,19 @@ def test_nobody_sees_a_state_that_waits_for_its_verdict(waiting: World) -> None:
     assert drafts(waiting) == (waiting.job(VALIDATE).draft_id,)
 
 
+def test_a_training_whose_state_waits_for_its_verdict_says_so(waiting: World) -> None:
+    """It said `done`, as if nothing was to come."""
+
+    def told() -> list[tuple[str | None, int | None]]:
+        return [(one.code, one.version) for one in waiting.service.trainings(PTK)]
+
+    assert told() == [("waits-for-verdict", None)]
+    waiting.work("validate")
+    assert told() == [(None, 1)]
+    trained(waiting, BAD, day=1).service.deregister_ptk(PTK)
+    assert told() == [(None, 1), ("withdrawn", None)]
+
+
 def test_a_state_that_passes_becomes_the_next_version(waiting: World) -> None:
     assert waiting.work("validate", "place", "flip") == [VALIDATE, f"place/{PTK}", f"flip/{PTK}"]
     (version,) = waiting.service.versions(PTK)
