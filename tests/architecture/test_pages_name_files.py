@@ -68,6 +68,17 @@ def test_a_page_that_says_where_things_are_names_what_is_there(page: str) -> Non
     assert missing_paths(_text(REPOSITORY / page)) == []
 
 
+def test_each_decision_is_linked_from_a_page_that_is_no_decision() -> None:
+    linked = {
+        Path(link.partition("#")[0]).name
+        for page in PAGES
+        if not page.startswith("docs/adr/")
+        for link in LINK.findall(_text(REPOSITORY / page))
+    }
+    records = {Path(page).name for page in PAGES if page.startswith("docs/adr/")}
+    assert records - linked == set()
+
+
 def test_a_link_to_nothing_and_a_path_that_is_gone_are_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
