@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import check_epsilon
-from ptklib.profiling.risks import WrongAnswers, risk_of
+from ptklib.profiling.risks import WrongAnswers, bounds_every_state, risk_of
 from ptklib.validation.errors import ErrorValidator
 from ptklib.validation.groups import GroupSums
 from ptklib.validation.looks import DEFAULT_CONFIDENCE, check_confidence
@@ -137,7 +137,8 @@ class AcceptTerms:
             raise InvalidParameterError(
                 f"an {self.metric} has no exact bound over a class: leave reject_epsilon out"
             )
-        if MinimumSums(estimator, self.reject_epsilon).loss_bound > 1:
+        MinimumSums(estimator, self.reject_epsilon).declared_loss()
+        if not bounds_every_state(risk_of(estimator)):
             raise InvalidParameterError(
                 f"the least loss of {type(estimator).__name__} is that of a class of models with losses above 1, and a "
                 "released model may lose less: leave reject_epsilon out"
