@@ -21,6 +21,7 @@ from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import RunFailed
+from tests.journeys.backups import copy_database
 from tests.support.several_windows import queue_training
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
@@ -291,6 +292,45 @@ def test_windows_that_a_recovery_retired_stay(world: World) -> None:
     world.close(3)
     world.work("expire")
     assert [is_gone(world, window) for window in (0, 1)] == [False, False]
+
+
+def test_a_recovery_lets_those_windows_go_whose_last_run_it_ends(world: World, tmp_path: Path) -> None:
+    """A run over two windows has used both up and opened one of them, and the catalog forgets that it did."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    home = world.service.settings.root
+    world.stream(epsilon=0.1, drop_retired=True, retention_windows=8, **TRAIN_ALONE)
+    for day in range(2):
+        world.ingest([day + one for one in ROWS])
+    world.close(2)
+    world.work("prepare", "allocate")
+    world.register(epsilon=0.1)
+    run = queue_training(world, 0, 1, n_rows=80)
+    world.steps.at["spent"] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.service.work_on(run)
+    copy_database(home / "catalog.db", tmp_path / "before.db")
+    world.ingest([2.5])
+    world.close(3)
+    world.work("prepare", "allocate")  # one more line of the journal, which the copy does not have
+    world.service.keys.opening_key(WindowId(STREAM, 0), world.service.catalog.journal_view())
+    world.service.close()
+    for path in home.glob("catalog.db*"):
+        path.unlink()
+    (tmp_path / "before.db").rename(home / "catalog.db")
+    restored = World(home)
+    drop = "expire/taxi/1/retired"
+    assert drop not in restored.service.due()
+    (found,) = restored.service.recover_ledger()
+    assert (found.windows_in_doubt, found.runs_ended) == (1, 1)
+    assert restored.job(run).outcome is Outcome.FAILED
+    assert drop in restored.service.due()
+    restored.work("expire")
+    assert [is_gone(restored, window) for window in (0, 1)] == [False, True]  # of window 0 not all is known
+    assert restored.service.verify_ledger(STREAM).faults == ()
+    restored.service.close()
 
 
 def test_a_user_is_forgotten_in_the_windows_that_are_left(world: World) -> None:
