@@ -1,4 +1,4 @@
-"""What a worker checks every minute: online rows that were lost, and drafts that nobody judges any more."""
+"""What a worker checks every minute: online rows that were lost, and drafts that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ def check_once(service: Service) -> None:
 
 
 def destroy_once(service: Service) -> None:
-    """Destroy drafts whose worker died after their verdict; trouble is left to the next look."""
-    try:
-        service.destroy_refused_drafts()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the next look is made
-        log_code("refused drafts not destroyed", "-", code_of(error))
+    """Destroy drafts and partials that killed workers left; trouble is left to the next look."""
+    for what, destroy in (
+        ("refused drafts", service.destroy_refused_drafts),
+        ("needless partials", service.destroy_needless_partials),
+    ):
+        try:
+            destroy()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look is made
+            log_code(f"{what} not destroyed", "-", code_of(error))

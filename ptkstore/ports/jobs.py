@@ -55,6 +55,9 @@ class JobsView(Protocol):
     def refused_drafts(self, stream: str | None = None) -> frozenset[str]:
         """Name the drafts whose validation has ended without a version: of one stream, or of all."""
 
+    def needless_partials(self, window: WindowId) -> tuple[Job, ...]:
+        """Return the partials with this newest window that have ended and whose training has ended, for reading."""
+
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
         """Tell which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
 

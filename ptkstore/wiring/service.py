@@ -151,6 +151,16 @@ class Service(Reading, Subscribing, PtkChanging):
             read=self.read, keys=self.keys, staging=self.staging
         )
 
+    def destroy_needless_partials(self) -> int:
+        """Destroy what killed workers left of partials whose training has ended; how many drafts there were.
+
+        Raises `CatalogBehind` in a process that still has the catalog of before a recovery.
+        """
+        with self.keys.working(self.catalog.journal_view().ledger_id):
+            return application.training.partials.destroy_needless_partials(
+                read=self.read, keys=self.keys, staging=self.staging
+            )
+
     def report_alive(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
         application.operations.liveness.report_alive(role, instance, begin=self.begin, clock=self.clock)
 

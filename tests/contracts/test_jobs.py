@@ -277,6 +277,25 @@ class JobsContract:
             found = uow.jobs.of_window(WindowId("taxi", 0), JobKind.PREPARE)
         assert [one.id for one in found] == ["a", "b"]
 
+    def test_partials_are_needless_once_they_and_their_training_have_ended(self, catalog: SqlCatalog) -> None:
+        ended, opened = JobState.ENDED, JobState.OPENED
+
+        def split(name: str, state: JobState, *partials: JobState, window: int = 0, **more: Any) -> None:
+            of = {"window": window, "ptk_id": PTK, **more}
+            add(catalog, job(f"train/{name}", JobKind.TRAIN, state=state, **of))
+            for number, one in enumerate(partials):
+                partial = job(f"partial/{name}/{number}", JobKind.PARTIAL, state=one, **of)
+                add(catalog, replace(partial, reservation=f"train/{name}"))
+
+        split("over", ended, ended, JobState.READY, opened, ended)
+        split("running", opened, ended, ended)
+        split("later", ended, ended, window=1)
+        split("elsewhere", ended, ended, stream="bikes")
+        add(catalog, replace(job("evaluate/x", JobKind.EVALUATE, state=ended), reservation="train/over"))
+        with catalog.read() as uow:
+            found = uow.jobs.needless_partials(WindowId("taxi", 0))
+        assert [one.id for one in found] == ["partial/over/0", "partial/over/3"]
+
     def test_a_run_has_one_version_and_a_number_is_used_once(self, catalog: SqlCatalog) -> None:
         add(catalog, job("train/a", JobKind.TRAIN), job("train/b", JobKind.TRAIN))
         with catalog.begin() as uow:

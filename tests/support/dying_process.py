@@ -1,4 +1,4 @@
-"""A process that works on one job of a home, and kills itself with -9 on the way."""
+"""A process that works for a home, and kills itself with -9 on the way."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Strike:
         return f"{self.at} {self.n}" if self.at in (KEY, FILE) else self.at
 
 
-def die_at(strike: Strike, world: World, job_id: str) -> None:
-    """Have a process of its own claim the job and die; the caller's own `world` looks at the home afterwards."""
+def die_at(strike: Strike, world: World, job_id: str | None) -> None:
+    """Have a process of its own claim the job and die; the caller's own `world` looks at the home afterwards.
+
+    Without a job it looks for needless partials, as workers do from time to time.
+    """
     spawned = multiprocessing.get_context("spawn").Process(
         target=_work,
         args=(world.service.settings.model_dump(exclude_defaults=True), world.clock.now(), job_id, strike),
@@ -38,7 +41,7 @@ def die_at(strike: Strike, world: World, job_id: str) -> None:
     assert spawned.exitcode == -signal.SIGKILL, f"{strike} was never reached"
 
 
-def _work(settings: dict[str, Any], now: datetime, job_id: str, strike: Strike) -> None:
+def _work(settings: dict[str, Any], now: datetime, job_id: str | None, strike: Strike) -> None:
     world = World(Path(settings.pop("home")), **settings)
     world.clock.pass_(seconds=(now - world.clock.now()).total_seconds())
     if strike.at == KEY:
@@ -49,7 +52,10 @@ def _work(settings: dict[str, Any], now: datetime, job_id: str, strike: Strike) 
         vars(staging)["delete"] = _dying(staging.delete, strike.n)
     else:
         world.steps.at[strike.at] = _die
-    world.service.work_on(job_id)
+    if job_id is None:
+        world.service.destroy_needless_partials()
+    else:
+        world.service.work_on(job_id)
 
 
 def _die() -> None:

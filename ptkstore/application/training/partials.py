@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.versions.drafts import draft_id
-from ptkstore.ports.catalog import CatalogView, UnitOfWork
+from ptkstore.domain.versions.drafts import draft_id, window_of
+from ptkstore.ports.catalog import CatalogView, Read, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.row_processes import StagedPartial
@@ -55,9 +55,7 @@ def ended_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
 
 def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
     """Return the partials of a training that has ended, but those at which somebody still works."""
-    over = training.state is JobState.ENDED
-    partials = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
-    return tuple(one for one in partials if one.state is JobState.ENDED)
+    return _of(training, uow.jobs.needless_partials(training.window))
 
 
 def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -71,8 +69,12 @@ def draft_id_of(partial: Job, fence: int | None = None) -> str:
     Each claim has a place of its own, and the claim that ended the job names the place that counts: so no late writer
     gets in between, and the catalog needs to remember nothing.
     """
-    digest = hashlib.sha256(partial.id.encode()).hexdigest()[:32]
-    return draft_id(partial.window, f"{digest}-{partial.fence if fence is None else fence}")
+    return f"{_place_of(partial)}-{partial.fence if fence is None else fence}"
+
+
+def _place_of(partial: Job) -> str:
+    """Return what the drafts of all claims of a partial begin with."""
+    return draft_id(partial.window, hashlib.sha256(partial.id.encode()).hexdigest()[:32])
 
 
 def staged(partials: Sequence[Job], keys: KeyStore) -> tuple[StagedPartial, ...]:
@@ -84,3 +86,27 @@ def discard(partials: Sequence[Job], keys: KeyStore, staging: Staging) -> None:
     """Destroy what claims of these partials left in staging up to the last one, and the keys; repeatable."""
     claims = ((partial, fence) for partial in partials for fence in range(1, partial.fence + 1))
     destroy_drafts([draft_id_of(partial, fence) for partial, fence in claims], keys, staging)
+
+
+def destroy_needless_partials(*, read: Read, keys: KeyStore, staging: Staging) -> int:
+    """Destroy what killed workers left of partials whose training has ended; return how many drafts there were.
+
+    Repeatable. Of a training that has not ended it takes none, and none at which somebody still works. It looks for
+    drafts with a key first, since staging may not be listed now, and for files without one then.
+    """
+    n = 0
+    for drafts in (keys.draft_ids, staging.drafts):
+        needless = _needless(drafts(), read)
+        destroy_drafts(needless, keys, staging)
+        n += len(needless)
+    return n
+
+
+def _needless(drafts: Iterable[str], read: Read) -> list[str]:
+    claims = {one: one.rpartition("-")[0] for one in drafts if "-" in one}
+    windows = {window for one in claims if (window := window_of(one)) is not None}
+    if not windows:
+        return []
+    with read() as uow:
+        places = {_place_of(one) for window in windows for one in uow.jobs.needless_partials(window)}
+    return [one for one, place in claims.items() if place in places]

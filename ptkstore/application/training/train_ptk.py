@@ -283,4 +283,4 @@ def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
 def _needless(job: Job, begin: Begin) -> tuple[Job, ...]:
     """The partials of a training that has ended, whoever ended it; none while somebody runs it."""
     with begin() as uow:
-        return needless_partials_of(uow, uow.jobs.get(job.id))
+        return needless_partials_of(uow, job)

@@ -179,6 +179,14 @@ class SqlJobs(CatalogPart):
         query = select(t.jobs.c.draft_id).where(*ended, t.jobs.c.outcome != Outcome.PUBLISHED)
         return frozenset(self._connection.execute(query).scalars())
 
+    def needless_partials(self, window: WindowId) -> tuple[Job, ...]:
+        """Return the partials with this newest window that have ended and whose training has ended."""
+        training = t.jobs.alias("training")
+        has_ended = exists().where(training.c.id == t.jobs.c.reservation, training.c.state == JobState.ENDED)
+        partial = {"kind": JobKind.PARTIAL, "window_index": window.index, "state": JobState.ENDED}
+        query = select(t.jobs).where(*given(t.jobs, stream=window.stream, **partial), has_ended)
+        return tuple(map(job_of, self._connection.execute(query.order_by(t.jobs.c.id))))
+
     def find(
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:

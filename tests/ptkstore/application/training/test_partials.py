@@ -26,7 +26,9 @@ from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.dying_process import FILE, KEY, Strike, die_at
+from tests.support.several_windows import queue_training
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
+from workers.online_check import destroy_once
 
 TENTH = 10**8
 TRAIN = "train/taxi.speed/0"
@@ -358,6 +360,156 @@ def test_a_process_that_is_killed_while_partials_are_discarded_leaves_none(
     assert large.job(TRAIN).outcome is Outcome.EXPIRED
     assert large.notices() == [("taxi.speed window 0", "expired")]
     nothing_is_left(large, versions=0)
+
+
+ALL = (Strike(KEY), Strike(KEY, N), Strike(FILE), Strike(FILE, N))
+
+
+def collected_by_all(world: World, but: int = 0) -> None:
+    """The training is split, and all of its partials are collected, or all but the last ones."""
+    world.work("train")
+    for one in PARTIALS[: N - but]:
+        assert world.service.work_on(one)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strike", [Strike("elected"), *ALL], ids=str)
+def test_what_a_process_left_that_was_killed_after_its_election_goes_at_the_next_check(
+    large: World, strike: Strike
+):
+    collected_by_all(large)
+    die_at(strike, large, TRAIN)
+    assert large.job(TRAIN).outcome is Outcome.PUBLISHED
+    large.clock.pass_(hours=2)
+    large.work()
+    assert large.drafts() != []  # nobody has a job left that would destroy them
+    destroy_once(large.service)
+    nothing_is_left(large, versions=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strike", ALL, ids=str)
+def test_what_a_process_left_that_was_killed_after_it_ended_the_training_goes_at_the_next_check(
+    large: World, strike: Strike
+):
+    collected_by_all(large, but=1)
+    large.service.deregister_ptk("taxi.speed")
+    die_at(strike, large, PARTIALS[-1])
+    assert large.job(TRAIN).outcome is Outcome.WITHDRAWN
+    large.clock.pass_(hours=2)
+    large.work()
+    assert large.drafts() != []
+    destroy_once(large.service)
+    nothing_is_left(large, versions=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strike", ALL, ids=str)
+def test_a_check_that_is_killed_leaves_the_rest_to_the_next_one(large: World, strike: Strike):
+    left_by_a_killed_worker(large)
+    die_at(strike, large, None)
+    assert large.drafts() != []
+    destroy_once(large.service)
+    nothing_is_left(large, versions=1)
+
+
+def left_by_a_killed_worker(world: World) -> None:
+    """A version was elected, and all partials that it was made of are there."""
+    collected_by_all(world)
+    world.steps.at["elected"] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.service.work_on(TRAIN)
+    world.work()
+    assert len(world.drafts()) == len(world.service.keys.draft_ids()) == N
+
+
+def test_keys_of_partials_that_were_left_go_first(large: World, monkeypatch: pytest.MonkeyPatch):
+    def away(*_: object) -> None:
+        raise Unavailable("staging does not answer")
+
+    left_by_a_killed_worker(large)
+    with monkeypatch.context() as patch:
+        patch.setattr(large.service.staging, "delete", away)
+        patch.setattr(large.service.staging, "drafts", away)
+        destroy_once(large.service)  # tells, and lives on
+    assert (len(large.drafts()), large.service.keys.draft_ids()) == (N, ())
+    assert large.service.destroy_needless_partials() == N
+    nothing_is_left(large, versions=1)
+    assert large.service.destroy_needless_partials() == 0
+
+
+def test_a_check_takes_no_partial_of_a_training_that_runs(large: World):
+    def nothing_is_taken() -> None:
+        before = large.drafts(), large.service.keys.draft_ids()
+        assert large.service.destroy_needless_partials() == 0
+        assert (large.drafts(), large.service.keys.draft_ids()) == before
+        looked.append(len(before[1]))
+
+    looked: list[int] = []
+    large.work("train")
+    for one in PARTIALS:
+        large.trainer.meanwhile = nothing_is_taken
+        assert large.service.work_on(one)
+        nothing_is_taken()
+    large.trainer.meanwhile = nothing_is_taken
+    large.steps.at["trained"] = nothing_is_taken
+    assert large.service.work_on(TRAIN)
+    assert looked == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]  # the last one is the draft of the merged state
+    large.work()
+    nothing_is_left(large, versions=1)
+
+
+@pytest.mark.parametrize("step", ["partial-opened", "collected", "partial-ended", "opened", "trained"])
+def test_a_check_takes_no_partial_of_a_training_that_is_retried(large: World, step: str):
+    large.steps.at[step] = die
+    with pytest.raises(KeyboardInterrupt):
+        large.work()
+    for minutes in (0, 2):  # the dead worker's lease counts, and does not
+        large.clock.pass_(minutes=minutes)
+        assert large.service.destroy_needless_partials() == 0
+    large.work()
+    destroy_once(large.service)
+    assert [d for d in large.drafts() if "-" in d] == []
+    assert [version.number for version in large.service.versions("taxi.speed")] == [1]
+
+
+def test_a_check_takes_no_partial_of_another_look_on_the_window(large: World):
+    left_by_a_killed_worker(large)
+    queue_training(large, 0, n_rows=80, look=2)
+    large.work("train")
+    assert large.service.work_on("partial/taxi.speed/0/2/0")
+    assert large.service.destroy_needless_partials() == N
+    assert len(large.drafts()) == len(large.service.keys.draft_ids()) == 1
+    large.work()
+    assert [version.number for version in large.service.versions("taxi.speed")] == [1, 2]
+    assert large.drafts() == []
+
+
+def test_a_check_leaves_a_partial_to_whoever_works_at_it(large: World):
+    """Its training is over, and the worker destroys what it wrote by itself."""
+    large.work("train")
+
+    def another_fails() -> None:
+        large.trainer.failing = RunFailed("timeout")
+        assert large.service.work_on(PARTIALS[1])
+        assert large.job(TRAIN).outcome is Outcome.FAILED
+        keys = large.service.keys.draft_ids()
+        assert large.service.destroy_needless_partials() == 0
+        assert len(keys) == 1
+        assert large.service.keys.draft_ids() == keys
+
+    large.trainer.meanwhile = another_fails
+    assert large.service.work_on(PARTIALS[0])
+    large.work()
+    nothing_is_left(large, versions=0)
+
+
+def test_a_check_on_the_catalog_of_before_a_recovery_takes_nothing(large: World):
+    left_by_a_killed_worker(large)
+    large.service.keys.accept_ledger("another")
+    with pytest.raises(CatalogBehind):
+        large.service.destroy_needless_partials()
+    assert len(large.drafts()) == len(large.service.keys.draft_ids()) == N
 
 
 def test_a_lease_lost_while_collecting_stops_it(large: World):

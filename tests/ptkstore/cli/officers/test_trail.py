@@ -74,7 +74,7 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 
 BY_ITSELF = {
     *("report_alive", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
-    "destroy_refused_drafts",
+    *("destroy_refused_drafts", "destroy_needless_partials"),
     *("claim_fairest", "do", "close_some_windows"),
 }
 """What the service does by itself."""
