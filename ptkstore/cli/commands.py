@@ -143,7 +143,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "queue": Entry(
             "streams.queue:queue",
-            "Say which PTKs wait on an adaptive stream, since when, with which allowances, and for what.",
+            "Say which PTKs wait on an adaptive stream, since when and for what, or how earlier waits ended.",
         ),
         "simulate": Entry(
             "streams.simulate:simulate",

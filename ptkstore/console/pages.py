@@ -15,7 +15,7 @@ from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
+from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.requests import MODES, SimulatedScheduler, SimulationRequest
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
@@ -37,7 +37,6 @@ PTKS_SHOWN = 500
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
 NOTICES_SHOWN = 20
-WAITS_SHOWN = 60
 FIELD_MOST = 20
 TRAININGS_SHOWN = 50
 BUDGETS_SHOWN = 12
@@ -118,10 +117,10 @@ class Pages:
     def queue(self, who: Principal, name: str) -> dict[str, Any]:
         """Show who waits on a stream and for what, and when each PTK waited: of the caller's context alone."""
         self._identity.permit(who, Action.BUDGET_READ, Named(stream=_formed("stream", name)))
-        shown = {"name": name, "most": WAITS_SHOWN, "reason": "", "waits": [], "first": None}
+        shown = {"name": name, "most": WAITS_TOLD, "reason": "", "waits": [], "first": None}
         try:
             queued = {one.ptk_id: one for one in self._service.queue(name, team=who.team)}
-            waits = self._service.waits(name, team=who.team, limit=WAITS_SHOWN)
+            waits = self._service.waits(name, team=who.team)
         except UnknownName:
             raise
         except InvalidRequest as error:

@@ -11,6 +11,7 @@ from ptkstore.domain.fields import fields_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.notices import Notice
+from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class NoticeMethods:
 def notice_document(notice: Notice) -> Document:
     """Write a notice, to the second."""
     return {
-        "at": _second(notice.at),
+        "at": to_the_second(notice.at),
         "team": notice.team,
         "subject": notice.subject,
         "code": notice.code,
@@ -78,7 +79,7 @@ def training_document(training: Training) -> Document:
         **fields_of(training),
         "state": training.state.value,
         "outcome": None if training.outcome is None else training.outcome.value,
-        "ended_at": None if training.ended_at is None else _second(training.ended_at),
+        "ended_at": None if training.ended_at is None else to_the_second(training.ended_at),
     }
 
 
@@ -93,8 +94,3 @@ def training_of(document: Mapping[str, Any]) -> Training:
         outcome=None if outcome is None else Outcome(outcome),
         ended_at=None if ended_at is None else datetime.fromisoformat(ended_at),
     )
-
-
-def _second(at: datetime) -> str:
-    """What lies within a second tells of the machine, and is nobody's business (differences.md F6)."""
-    return at.replace(microsecond=0).isoformat()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.notices import Notice
     from ptkstore.domain.ptks.ptks import PtkSpec
     from ptkstore.domain.ptks.wanted import WantedPtk
-    from ptkstore.domain.scheduling.queues import QueuedPtk
+    from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
     from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
     from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
     from ptkstore.domain.streams.schemas import ColumnType
@@ -255,6 +255,9 @@ class StoreService(Protocol):
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         """Return the PTKs that wait on a stream, the first to arrive first; none unless it is adaptive."""
+
+    def ended_waits(self, stream: str) -> tuple[WaitSpan, ...]:
+        """Return the waits on a stream that ended, the first to begin first; the `WAITS_TOLD` that began last."""
 
     def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
         """Return when the PTKs of a stream would be released under some schedulers."""

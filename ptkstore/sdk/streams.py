@@ -157,14 +157,21 @@ class StreamMethods:
         checked_name("stream", stream)
         return [window_document(window) for window in self._service.windows(stream)]
 
-    def queue(self, stream: str) -> list[dict[str, Any]]:
+    def queue(self, stream: str, *, ended: bool = False) -> list[dict[str, Any]]:
         """List the PTKs that wait on a stream, the first to arrive first.
+
+        Parameters
+        ----------
+        ended : bool
+            List the waits that ended instead, the first to begin first: the 60 that began last. Of each PTK, the
+            newest 20 are kept.
 
         Returns
         -------
         list of dict
             `ptk_id`, `since`, `looks` and the last `verdict` since then, what it `waits_for`, and its `allowances`: of
-            each window a share of the budget.
+            each window a share of the budget. Of a wait that ended, `ptk_id`, `since`, `until`, how it came to its
+            `end`, the `verdicts` meanwhile, and whether the PTK is `registered` still.
 
         Raises
         ------
@@ -173,9 +180,11 @@ class StreamMethods:
         InvalidRequest
             The stream has the scheduler 'allocate', and no queue.
         """
-        from ptkstore.sdk.documents.queues import queued_document
+        from ptkstore.sdk.documents.queues import ended_wait_document, queued_document
 
         checked_name("stream", stream)
+        if ended:
+            return [ended_wait_document(one) for one in self._service.ended_waits(stream)]
         return [queued_document(one) for one in self._service.queue(stream)]
 
     def simulate(

@@ -238,6 +238,33 @@ class QueueOut(Wire):
     items: list[QueuedOut]
 
 
+class GivenVerdictOut(Wire):
+    """A verdict that a PTK got while it waited."""
+
+    at: Instant
+    decision: Annotated[str, Field(description="accept, retry or reject")]
+
+
+class EndedWaitOut(Wire):
+    """A wait that ended; times are to the second."""
+
+    ptk_id: str
+    since: Instant
+    until: Annotated[Instant | None, Field(description="none where nothing says when it ended")]
+    end: Annotated[
+        str, Field(description="version, changed, deregistered, timeout, reject or confidence-used-up")
+    ]
+    verdicts: list[GivenVerdictOut]
+    registered: Annotated[bool, Field(description="whether the PTK is by now")]
+
+
+class EndedWaitsOut(Wire):
+    """The waits of a stream that ended, the first to begin first."""
+
+    stream: str
+    items: list[EndedWaitOut]
+
+
 class SchedulerResultOut(Wire):
     """When the PTKs of a simulation are released under one scheduler."""
 

@@ -16,7 +16,7 @@ from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
+from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.streams import Closing, Stream
@@ -78,9 +78,12 @@ class Reading(Adapters):
     def queue(self, stream: str, *, team: str | None = None) -> tuple[QueuedPtk, ...]:
         return application.scheduling.read_queue.read_queue(stream, team=team, begin=self.read)
 
-    def waits(self, stream: str, *, team: str | None = None, limit: int) -> tuple[WaitSpan, ...]:
+    def waits(self, stream: str, *, team: str | None = None, limit: int = WAITS_TOLD) -> tuple[WaitSpan, ...]:
         """Return when PTKs of a stream waited, of the `limit` waits that began last."""
         return application.scheduling.read_queue.read_waits(stream, team=team, limit=limit, begin=self.read)
+
+    def ended_waits(self, stream: str, *, team: str | None = None) -> tuple[WaitSpan, ...]:
+        return application.scheduling.read_queue.read_waits(stream, team=team, ended=True, begin=self.read)
 
     def simulate(
         self, stream: str, request: SimulationRequest, *, team: str | None = None

@@ -125,6 +125,7 @@ USES: dict[str, Callable[[Store, str], object]] = {
     "budget": lambda store, name: store.budget(name),
     "ledger": lambda store, name: local(store).verify_ledger(name),
     "queue": lambda store, name: store.queue(name),
+    "ended waits": lambda store, name: store.queue(name, ended=True),
     "simulate": lambda store, name: store.simulate(name, rate=1),
     "odometers": lambda store, name: store.odometers(name),
     "report": lambda store, name: store.export_ledger(name),

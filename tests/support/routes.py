@@ -37,6 +37,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/streams/{stream}/close"): ({P, A}, ""),
     ("POST", "/v1/streams/{stream}/forget"): ({P, O}, ""),
     ("GET", "/v1/streams/{stream}/queue"): ({D, O, A}, ""),
+    ("GET", "/v1/streams/{stream}/queue/ended"): ({D, O, A}, ""),
     ("GET", "/v1/streams/{stream}/simulation"): ({D, O, A}, ""),
     ("GET", "/v1/streams/{stream}/exposure"): ({P, O, A}, ""),
     ("GET", "/v1/streams/{stream}/windows"): ({P, O, A}, ""),

@@ -25,7 +25,7 @@ from ptkstore.domain.scheduling.simulation.requests import (
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
-from ptkstore.sdk.documents.queues import queued_document
+from ptkstore.sdk.documents.queues import ended_wait_document, queued_document
 from ptkstore.sdk.documents.recommendations import advice_document
 from ptkstore.sdk.documents.resources import stream_document, stream_of
 from ptkstore.sdk.documents.simulations import simulation_document
@@ -34,6 +34,7 @@ from ptkstore.wire.streams import (
     Advice,
     Closed,
     CloseIn,
+    EndedWaitsOut,
     ExposureOut,
     ForgetIn,
     Forgotten,
@@ -131,6 +132,16 @@ def show_queue(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
         "scheduler": caller.service.stream(stream).policy.scheduler.value,
         "items": [queued_document(one) for one in queued],
     }
+
+
+@resource.route("GET", "/streams/{stream}/queue/ended", Action.BUDGET_READ, response_model=EndedWaitsOut)
+def show_ended_waits(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Say of a stream whose PTKs wait from when to when they did, and how each wait ended.
+
+    The 60 that began last. Of a stream with contexts, those of the caller's context.
+    """
+    ended = caller.service.ended_waits(stream, team=caller.principal.team)
+    return {"stream": stream, "items": [ended_wait_document(one) for one in ended]}
 
 
 @resource.route("GET", "/streams/{stream}/simulation", Action.STREAM_RECOMMEND, response_model=SimulationOut)

@@ -19,7 +19,7 @@ from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
+from ptkstore.domain.scheduling.queues import WAITS_TOLD, Awaited, BlockShare, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.waits import VERSION, EndedWait, Wait
 from ptkstore.domain.streams.blocks import place_of
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -57,7 +57,9 @@ def read_queue(stream: str, *, team: str | None = None, begin: Read) -> tuple[Qu
     return tuple(sorted(queued, key=lambda one: (one.since, one.ptk_id)))
 
 
-def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read) -> tuple[WaitSpan, ...]:
+def read_waits(
+    stream: str, *, team: str | None = None, ended: bool = False, limit: int = WAITS_TOLD, begin: Read
+) -> tuple[WaitSpan, ...]:
     """Return when PTKs of a stream waited, of the waits that began last, the first to begin first.
 
     Of a PTK, the last wait and those that are kept after they ended.
@@ -66,6 +68,8 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
     ----------
     team : str, optional
         As of `read_queue`.
+    ended : bool
+        Leave out waits that last.
     limit : int
         How many waits are told of at most.
 
@@ -77,28 +81,30 @@ def read_waits(stream: str, *, team: str | None = None, limit: int, begin: Read)
     with begin() as uow:
         owner = _with_queue(uow, stream)
         specs = {spec.ptk_id: spec for spec in uow.ptks.find(stream=stream)}
-        ended = uow.waits.ended(
+        kept = uow.waits.ended(
             stream, limit, None if team is None else owner.policy.sharing.teams_beside(team)
         )
-        over = {(one.ptk_id, one.since) for one in ended}
+        over = {(one.ptk_id, one.since) for one in kept}
         last = [
             wait
             for wait in uow.waits.of(stream).values()
             if wait.ptk_id in specs and (wait.ptk_id, wait.since) not in over
         ]
-        both: tuple[EndedWait | Wait, ...] = (*ended, *last)
+        both: tuple[EndedWait | Wait, ...] = (*kept, *last)
         told = [one for one in both if _is_told(one.ptk_id, team, owner.policy)]
         told.sort(key=lambda one: (one.since, one.ptk_id))
-        told = told[-limit:]
+        if not ended:
+            told = told[-limit:]
         verdicts = uow.validations.of_ptks({one.ptk_id for one in told if isinstance(one, EndedWait)})
         lasting = [one for one in told if isinstance(one, Wait)]
         given = given_to_each(uow, lasting, owner.policy)
-        return tuple(
+        spans = tuple(
             _ended_span(one, verdicts[one.ptk_id], one.ptk_id in specs, _next_of(one, told))
             if isinstance(one, EndedWait)
             else _span(specs[one.ptk_id], one, given[one.ptk_id])
             for one in told
         )
+        return tuple(one for one in spans if one.end is not None)[-limit:] if ended else spans
 
 
 def _next_of(wait: EndedWait, told: Iterable[EndedWait | Wait]) -> datetime | None:

@@ -46,6 +46,10 @@ class QueuedPtk:
     allowances: tuple[BlockShare, ...]
 
 
+WAITS_TOLD = 60
+"""Of how many waits of a stream is told at once: those that began last."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitSpan:
     """A time that a PTK waited; `verdicts` are those that it got meanwhile, each with its time.

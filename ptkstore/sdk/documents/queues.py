@@ -1,4 +1,4 @@
-"""Who waits on an adaptive stream, as a document of the HTTP API, and back again."""
+"""The queue of a stream and its ended waits as documents of the HTTP API, and back again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk
+from ptkstore.domain.scheduling.queues import Awaited, BlockShare, QueuedPtk, WaitSpan
+from ptkstore.sdk.documents.times import to_the_second
 
 Document = dict[str, Any]
 
@@ -34,6 +35,33 @@ def queue_of(document: Mapping[str, Any]) -> tuple[QueuedPtk, ...]:
             one["verdict"],
             Awaited(one["waits_for"]),
             tuple(BlockShare(**share) for share in one["allowances"]),
+        )
+        for one in document["items"]
+    )
+
+
+def ended_wait_document(one: WaitSpan) -> Document:
+    """Write a wait that ended, with its times to the second."""
+    return {
+        "ptk_id": one.ptk_id,
+        "since": to_the_second(one.since),
+        "until": None if one.until is None else to_the_second(one.until),
+        "end": one.end,
+        "verdicts": [{"at": to_the_second(at), "decision": decision} for at, decision in one.verdicts],
+        "registered": one.registered,
+    }
+
+
+def ended_waits_of(document: Mapping[str, Any]) -> tuple[WaitSpan, ...]:
+    """Read the waits of a stream whose items `ended_wait_document` wrote."""
+    return tuple(
+        WaitSpan(
+            one["ptk_id"],
+            datetime.fromisoformat(one["since"]),
+            None if one["until"] is None else datetime.fromisoformat(one["until"]),
+            one["end"],
+            tuple((datetime.fromisoformat(each["at"]), each["decision"]) for each in one["verdicts"]),
+            one["registered"],
         )
         for one in document["items"]
     )

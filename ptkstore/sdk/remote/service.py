@@ -26,7 +26,7 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.queues import QueuedPtk
+from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.schemas import ColumnType
@@ -41,7 +41,7 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.features import Answers
-from ptkstore.sdk.documents.queues import queue_of
+from ptkstore.sdk.documents.queues import ended_waits_of, queue_of
 from ptkstore.sdk.documents.resources import (
     asked_document,
     block_of,
@@ -224,6 +224,9 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         return self._http.get(path_of("streams", stream, "queue"), queue_of)
+
+    def ended_waits(self, stream: str) -> tuple[WaitSpan, ...]:
+        return self._http.get(path_of("streams", stream, "queue", "ended"), ended_waits_of)
 
     def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
         asked = {

@@ -95,6 +95,8 @@ READING = [
     *(["budget", STREAM, "--by", by] for by in ("line", "stream", "ptk", "team")),
     ["queue", STREAM],
     ["queue", "nowhere"],
+    ["queue", STREAM, "--ended"],
+    ["queue", "nowhere", "--ended"],
     ["simulate", STREAM, "--rate", "0.5", "--windows", "20"],
     ["simulate", STREAM, "--rate", "0.5", "--windows", "20", "--scheduler", "dpack", "--seed", "3"],
     ["simulate", STREAM, "--rate", "0.5", "--scheduler", "budgeting"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.scheduling.read_queue import read_waits
 from ptkstore.application.scheduling.waiting_ptks import give_up_waiting
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.ptks.accept_deadlines import GivenUp
@@ -133,6 +134,28 @@ def test_no_more_waits_of_a_ptk_are_kept_than_a_bound(stream: World) -> None:
     assert spans[-1].since == stream.clock.now()
 
 
+def test_waits_that_last_take_no_place_of_those_that_ended(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    day(stream, 0)
+    stream.service.update_ptk(PTK, estimator=speed(0.2))
+    stream.register("late", epsilon=0.1)
+    version, *lasting = told(stream)
+    assert [one.end for one in (version, *lasting)] == ["version", None, None]
+    assert stream.service.ended_waits(STREAM) == (version,)
+    (found,) = read_waits(STREAM, ended=True, limit=1, begin=stream.service.read)
+    assert found == version
+
+
+def test_a_version_ends_a_wait_before_the_next_one_begins(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    assert stream.service.ended_waits(STREAM) == ()
+    day(stream, 0)
+    assert list(stream.service.ended_waits(STREAM)) == told(stream)
+    day(stream, 1)
+    assert len(stream.service.ended_waits(STREAM)) == 2
+    assert read_waits(STREAM, ended=True, limit=1, begin=stream.service.read) == (told(stream)[1],)
+
+
 def test_ended_waits_of_another_context_are_told_to_nobody_else(in_files: World) -> None:
     contexts = Sharing((("north", ("taxi",)), ("south", ("bikes",))), "two companies")
     world = adaptive(in_files, sharing=contexts)
@@ -142,3 +165,25 @@ def test_ended_waits_of_another_context_are_told_to_nobody_else(in_files: World)
     assert len(told(world)) == len(told(world, team="taxi")) == 2
     assert told(world, team="bikes") == told(world, team="trains") == []
     assert [one.end for one in told(world, team="taxi", limit=1)] == [None]
+    assert len(world.service.ended_waits(STREAM, team="taxi")) == len(world.service.ended_waits(STREAM)) == 1
+    assert world.service.ended_waits(STREAM, team="bikes") == ()
+    assert world.service.ended_waits(STREAM, team="trains") == ()
+
+
+def test_ended_waits_of_another_context_take_no_place(in_files: World) -> None:
+    contexts = Sharing((("north", ("taxi",)), ("south", ("bikes",))), "two companies")
+    world = adaptive(in_files, sharing=contexts)
+    world.service.deregister_ptk(left(world, "taxi"))
+    mine = world.service.ended_waits(STREAM, team="taxi")
+    world.service.deregister_ptk(left(world, "bikes"))
+    assert len(world.service.ended_waits(STREAM)) == 2
+    assert read_waits(STREAM, team="taxi", ended=True, limit=1, begin=world.service.read) == mine
+
+
+def left(world: World, team: str) -> str:
+    """A PTK of a team that has waited for an hour."""
+    ptk_id = world.service.register_ptk(
+        team=team, name="speed", stream=STREAM, estimator=speed(0.1), train_frequency="1d", target=0.1
+    )
+    world.clock.pass_(hours=1)
+    return ptk_id

@@ -15,7 +15,7 @@ BOUNDS = {"least_significance": 0.1, "most_significance": 0.2}
 
 
 def statements(world: World, ptks: int) -> tuple[list[int], int]:
-    """How many statements three wakes take, and then the queue: one PTK at a time fits a window."""
+    """How many statements three wakes and reading ended waits take, and the queue: one PTK at a time fits a window."""
     for number in range(ptks):
         tested = {"accept": {"metric": "loss", "epsilon": 0.2}}
         world.register(f"p{number:02}", epsilon=0.6, config=tested, target=1e-9)
@@ -31,7 +31,9 @@ def statements(world: World, ptks: int) -> tuple[list[int], int]:
         world.work("schedule", "train", "validate", "place", "flip")
     with counted(world) as asked:
         assert len(world.service.queue(STREAM)) == ptks
-    return wakes, len(asked)
+    with counted(world) as also:
+        assert world.service.ended_waits(STREAM) == ()
+    return [*wakes, len(also)], len(asked)
 
 
 @pytest.mark.parametrize(

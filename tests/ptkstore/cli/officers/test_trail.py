@@ -92,6 +92,7 @@ NO_ACTS = {
         "queue",
         "simulate",
         "waits",
+        "ended_waits",
         "streams",
         "ptks",
     ),

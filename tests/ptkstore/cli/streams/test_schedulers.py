@@ -111,3 +111,20 @@ def test_a_repository_declares_a_recency_and_the_queue_says_who_waits(ptk: Line,
         assert [one["config"] for one in store.ptks()] == [{"recency": 3}]
     (waits,) = ptk.json("queue", "rides")
     assert (waits["ptk_id"], waits["waits_for"], waits["allowances"]) == ("taxi.trips", "new-window", [])
+
+
+def test_the_queue_says_how_waits_ended(ptk: Line, tmp_path: Path) -> None:
+    ptk.run(*CREATE, "--scheduler", "budgeting", *BOUNDS)
+    (tmp_path / "team.toml").write_text('team = "taxi"')
+    (tmp_path / "ptks.py").write_text(DECLARED)
+    ptk.run("apply", str(tmp_path), "--yes")
+    assert ptk.run("queue", "rides", "--ended").stdout == "no wait has ended\n"
+    with connect(ptk.home) as store:
+        store.deregister_ptk("taxi.trips")
+    (over,) = ptk.json("queue", "rides", "--ended")
+    assert (over["ptk_id"], over["end"], over["verdicts"]) == ("taxi.trips", "deregistered", [])
+    shown = ptk.run("queue", "rides", "--ended").stdout
+    assert all(
+        word in shown for word in ("Ended waits on rides", "taxi.trips", over["until"], "deregistered")
+    )
+    assert ptk.json("queue", "rides") == []
