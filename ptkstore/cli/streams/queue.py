@@ -19,7 +19,7 @@ def queue(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which PTKs wait on an adaptive stream, since when, with which allowances, and for what.
+    """Say which PTKs wait on an adaptive stream, since when and for what, or how earlier waits ended.
 
     `windows` counts those that a PTK has an allowance on. `largest_share` is its largest allowance on one of them, as a
     share of what a block may lose in all. With --json, each allowance and each verdict is there.
