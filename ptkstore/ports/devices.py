@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-Weights = npt.NDArray[np.int32]
-"""Whole numbers of a grid: one instance, (n_weights,), or all of them, (k, n_weights)."""
+if TYPE_CHECKING:
+    from ptklib.draw_discard.instances import Instances as Weights
 
 
 @dataclass(frozen=True, slots=True)
