@@ -50,8 +50,7 @@ class Filters:
         """Return the filters of `blocks` after `entries`, in journal order."""
         filters = cls()
         filters.put(tuple(blocks))
-        for entry in entries:
-            filters.apply(entry)
+        filters.apply(*entries)
         return filters
 
     def copy(self) -> Self:
@@ -89,15 +88,25 @@ class Filters:
 
     def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
         """Return the blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
-        where = self._where(request.blocks)
+        line, where = self._line(request), self._where(request.blocks)
+        charge = _column(line, request.charge)
+        if self._surely_fit(request.blocks, line, charge):
+            return ()
         if len(self._numbers[where]) != len(request.blocks):
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
-        line, charge = self._line(request), _column(self._line(request), request.charge)
-        active = self._states[where] == _ACTIVE
-        if active.all() and line.surely_fit(where, charge):
-            return ()
-        fits = line.fits(where, charge) & active
+        fits = line.fits(where, charge) & (self._states[where] == _ACTIVE)
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
+
+    def surely_fit(self, requests: Iterable[BudgetRequest]) -> bool:
+        """Whether all requests fit beside each other, by a quick test that takes each block to pay for all of them.
+
+        Where it says no, `exhausted` says of one request after the other whether it fits.
+        """
+        sums = self._sums(requests)
+        totals: dict[str, Ints] = {}
+        for (name, _), column in sums.items():
+            totals[name] = totals[name] + column if name in totals else column
+        return all(self._surely_fit(blocks, self._lines[name], totals[name]) for name, blocks in sums)
 
     def used_up(self, blocks: BlockSet, least: Charge) -> tuple[int, ...]:
         """Return the active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
@@ -123,31 +132,42 @@ class Filters:
                 found[number] = Caps(tuple(amounts), delta)
         return found
 
-    def promise(self, request: BudgetRequest) -> None:
-        """Add a request to what is committed, on those of its blocks that exist."""
-        line = self._line(request)
-        line.left[:, self._where(request.blocks)] -= _column(line, request.charge)
+    def promise(self, *requests: BudgetRequest) -> None:
+        """Add requests to what is committed, on those of their blocks that exist."""
+        for (name, blocks), column in self._sums(requests).items():
+            self._lines[name].left[:, self._where(blocks)] -= column
 
     def take_back(self, *requests: BudgetRequest) -> None:
-        """Undo `promise` for each of these; what went to the same blocks is added up before."""
-        sums: dict[tuple[str, BlockSet], Ints] = {}
-        for request in requests:
-            column = _column(self._line(request), request.charge)
-            place = request.line, request.blocks
-            sums[place] = sums[place] + column if place in sums else column
-        for (name, blocks), column in sums.items():
+        """Undo `promise`."""
+        for (name, blocks), column in self._sums(requests).items():
             self._lines[name].left[:, self._where(blocks)] += column
 
     # the journal
 
-    def apply(self, entry: ChainLine) -> None:
-        """Take in the next line; `InvariantBroken` if it ends no reservation like it, or is a second policy."""
-        if isinstance(entry, PolicyEntry):
-            if self.policy_text is not None:
-                raise InvariantBroken(f"journal line {entry.stream}/{entry.sequence} is a second policy")
-            self.policy_text = entry.policy_text
-            self.sequence, self.digest = entry.sequence, entry.digest
-            return
+    def apply(self, *lines: ChainLine) -> None:
+        """Take in the next lines; after an error the filters are of no use if there were several.
+
+        Raises
+        ------
+        InvariantBroken
+            A line ends no reservation like it, reserves under a held key, or is a second policy.
+        """
+        of_kind: dict[EntryKind, list[BudgetRequest]] = {kind: [] for kind in EntryKind}
+        for line in lines:
+            if isinstance(line, PolicyEntry):
+                if self.policy_text is not None:
+                    raise InvariantBroken(f"journal line {line.stream}/{line.sequence} is a second policy")
+                self.policy_text = line.policy_text
+            else:
+                self._hold_or_end(line)
+                of_kind[line.kind].append(line.request)
+            self.sequence, self.digest = line.sequence, line.digest
+        self.promise(*of_kind[EntryKind.RESERVE])
+        self.take_back(*of_kind[EntryKind.RELEASE])
+        for (name, blocks), column in self._sums(of_kind[EntryKind.SPEND]).items():
+            self._lines[name].spent[:, self._where(blocks)] += column
+
+    def _hold_or_end(self, entry: Entry) -> None:
         if entry.kind is EntryKind.RESERVE:
             if entry.key in self._held:
                 raise InvariantBroken(
@@ -158,15 +178,6 @@ class Filters:
             raise InvariantBroken(
                 f"journal entry {entry.stream}/{entry.sequence} ends no reservation like it"
             )
-        match entry.kind:
-            case EntryKind.RESERVE:
-                self.promise(entry.request)
-            case EntryKind.RELEASE:
-                self.take_back(entry.request)
-            case EntryKind.SPEND:
-                line = self._line(entry.request)
-                line.spent[:, self._where(entry.blocks)] += _column(line, entry.charge)
-        self.sequence, self.digest = entry.sequence, entry.digest
 
     def revert(self, entries: Sequence[Entry], sequence: int, digest: str) -> None:
         """Undo `apply` of the last entries; `sequence` and `digest` are those of the entry before them.
@@ -207,6 +218,21 @@ class Filters:
             for name, line in sorted(self._lines.items())
             if line.capacities[index] is not None
         )
+
+    def _sums(self, requests: Iterable[BudgetRequest]) -> dict[tuple[str, BlockSet], Ints]:
+        """The charges of requests, added up where they are for the same line of the same blocks."""
+        sums: dict[tuple[str, BlockSet], Ints] = {}
+        for request in requests:
+            column = _column(self._line(request), request.charge)
+            place = request.line, request.blocks
+            sums[place] = sums[place] + column if place in sums else column
+        return sums
+
+    def _surely_fit(self, blocks: BlockSet, line: _Line, charge: Ints) -> bool:
+        """Whether the blocks exist and are active, and `_Line.surely_fit` finds room in all."""
+        where = self._where(blocks)
+        active = self._states[where] == _ACTIVE
+        return len(active) == len(blocks) and bool(active.all()) and line.surely_fit(where, charge)
 
     def _slice(self, lo: int, hi: int) -> slice:
         return slice(bisect_left(self._order, lo), bisect_left(self._order, hi))

@@ -168,14 +168,12 @@ class SqlLedger(CatalogPart):
         except IntegrityError as error:
             raise LateWriter(f"the journal of {stream} moved on, or a key has ended") from error.orig
         self._begun.setdefault(stream, (filters.sequence, filters.digest))
-        appended = self._appended.setdefault(stream, [])
-        for entry in entries:
-            try:
-                filters.apply(entry)
-            except BaseException:
-                self._unsure.add(stream)
-                raise
-            appended.append(entry)
+        try:
+            filters.apply(*entries)
+        except BaseException:
+            self._unsure.add(stream)
+            raise
+        self._appended.setdefault(stream, []).extend(entries)
         return tuple(entries)
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:

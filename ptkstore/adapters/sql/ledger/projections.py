@@ -148,11 +148,12 @@ def _follow(stream: str, kept: _Kept, source: Source, *, decides: bool) -> None:
     blocks, kept.revision = source.created(stream, kept.revision)
     _check_policy(kept, there.policy, tail, blocks)
     kept.filters.put(blocks)
-    for line in tail:
-        if line.sequence > head:
-            if not kept.fault and chained_digest(kept.filters.digest, line) != line.digest:
-                kept.fault = f"line {line.sequence} of the journal does not match its digest"
-            kept.filters.apply(line)
+    new = [line for line in tail if line.sequence > head]
+    digests = [kept.filters.digest, *(line.digest for line in new)]
+    for previous, line in zip(digests, new, strict=False):
+        if not kept.fault and chained_digest(previous, line) != line.digest:
+            kept.fault = f"line {line.sequence} of the journal does not match its digest"
+    kept.filters.apply(*new)
 
 
 def _check_policy(

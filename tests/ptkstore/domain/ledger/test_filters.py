@@ -25,8 +25,8 @@ from ptkstore.domain.accounting.losses import ATTO, NANO, Loss
 from ptkstore.domain.accounting.sharing import COMMON, Sharing, check_sharing
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.filters import Filters
-from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind, next_entry
-from ptkstore.domain.ledger.rules import Denied, Granted, decide, verify
+from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, EntryKind, next_entry
+from ptkstore.domain.ledger.rules import Denied, Granted, decide, decide_all, verify
 from ptkstore.domain.streams.blocks import BlockSet, BlockState
 from ptkstore.errors import InvalidRequest, InvariantBroken, Refused
 from tests.support.builders import block_set
@@ -176,6 +176,87 @@ def test_decisions_are_those_of_the_rule_read_slowly(steps: list[tuple[Charge, s
             filters.promise(wish)
             for number in wish.blocks:
                 sums[number] = [s + a for s, a in zip(sums[number], amounts, strict=True)]
+
+
+LINED = tuple(
+    BlockRecord(n, {COMMON: WHOLE, "own": Loss.capacity(0.3)}, RENYI, state)
+    for n, state in enumerate([BlockState.ACTIVE] * 4 + [BlockState.RETIRED])
+)
+WISHES = st.lists(
+    st.tuples(
+        st.sampled_from([*CHARGES, Charge.pure(RENYI, Loss.charge(0.4))]),
+        st.sampled_from([(0, 4), (0, 1), (1, 2, 3, 4), (2, 4), (0, 5)]),
+        st.sampled_from([COMMON, "own"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def wished(wishes: list[tuple[Charge, tuple[int, ...], str]], first: int = 0) -> list[BudgetRequest]:
+    return [
+        replace(request(charge, key=f"k{n}", line=line), blocks=BlockSet(edges))
+        for n, (charge, edges, line) in enumerate(wishes, first)
+    ]
+
+
+@given(WISHES, WISHES)
+def test_decisions_together_are_those_of_one_after_the_other(
+    before: list[tuple[Charge, tuple[int, ...], str]], asked: list[tuple[Charge, tuple[int, ...], str]]
+) -> None:
+    filters = Filters.of(LINED)
+    for wish in wished(before):  # and the filters learn at which order there is room
+        if isinstance(decide(filters, wish), Granted):
+            filters.promise(wish)
+    alone = filters.copy()
+    expected = []
+    for wish in wished(asked):
+        expected.append(decide(alone, wish))
+        if isinstance(expected[-1], Granted):
+            alone.promise(wish)
+    seen = filters.views()
+    assert decide_all(filters, wished(asked)) == expected
+    assert filters.views() == seen
+
+
+def test_requests_decided_together_are_added_up_where_their_blocks_overlap() -> None:
+    filters, fifth = Filters.of(blocks(RENYI)), Charge.pure(RENYI, Loss.charge(0.2))
+    assert decide(filters, request(fifth)) == Granted("k")
+    places = [(0, 4), (0, 1), (0, 2), (0, 3), (0, 1, 2, 3), (0, 1, 3, 4)]
+    *granted, last = decide_all(filters, wished([(fifth, edges, COMMON) for edges in places]))
+    assert all(isinstance(one, Granted) for one in granted)
+    assert last == Denied("k5", (0,))
+
+
+def test_requests_decided_together_name_the_one_whose_blocks_do_not_exist() -> None:
+    filters = Filters.of(blocks(RENYI))
+    small = CHARGES[1]
+    assert decide(filters, request(small)) == Granted("k")  # from now on the quick test says yes
+    with pytest.raises(InvalidRequest, match="'far' asks for blocks"):
+        decide_all(filters, [request(small), request(small, 2, 9, key="far")])
+    assert filters.views() == Filters.of(blocks(RENYI)).views()
+
+
+@given(WISHES, st.lists(st.sampled_from(EntryKind), min_size=12, max_size=12))
+def test_lines_taken_in_together_add_up_to_those_taken_in_one_by_one(
+    wishes: list[tuple[Charge, tuple[int, ...], str]], ends: list[EntryKind]
+) -> None:
+    steps = [(EntryKind.RESERVE, wish) for wish in wished(wishes)]
+    steps += [
+        (end, wish) for end, (_, wish) in zip(ends, steps, strict=False) if end is not EntryKind.RESERVE
+    ]
+    last, entries = (0, GENESIS), []
+    for kind, wish in steps:
+        entries.append(next_entry(last, kind, wish, "{}", ""))
+        last = entries[-1].sequence, entries[-1].digest
+    together, one_by_one = Filters.of(LINED), Filters.of(LINED)
+    together.apply(*entries)
+    for entry in entries:
+        one_by_one.apply(entry)
+    assert together.views() == one_by_one.views()
+    assert (together.sequence, together.digest) == last
+    together.revert(entries, 0, GENESIS)
+    assert together.views() == Filters.of(LINED).views()
 
 
 UNLIKE = (WHOLE, Loss.capacity(0.4, 1e-9), Loss.capacity(1), Loss.capacity(3, 1e-5))
