@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.errors import InvalidRequest
 from tests.support.builders import STREAM, committed, end, request, reserve, with_blocks
 
 
@@ -47,6 +49,19 @@ def test_blocks_that_recovery_retired_are_retired_for_a_process_that_slept(
     with sleeper:
         assert reserve(sleeper, request("new", blocks=(2, 3))) == Denied("new", (2,))
         assert reserve(sleeper, request("other", blocks=(3, 4))) == Granted("other")
+
+
+def test_filters_that_did_not_take_in_what_was_written_decide_nothing(tmp_path: Path) -> None:
+    with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as catalog:
+        with_blocks(catalog)
+        reserve(catalog, request("before"))
+        with catalog.begin() as uow:
+            uow.streams.lock(STREAM)
+            with pytest.raises(InvalidRequest, match="no line 'nowhere'"):
+                uow.ledger.append(replace(request("wrong"), line="nowhere"), EntryKind.RESERVE, {})
+            uow.commit()  # by somebody who catches what must not be caught
+        with pytest.raises(InvalidRequest, match="no line 'nowhere'"):
+            reserve(catalog, request("after"))
 
 
 def test_blocks_without_a_charge_are_read_once_and_then_what_is_new(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ptklib.arrays import Bools, Ints
 from ptkstore.domain.accounting.accountants import Accountant, Caps, Charge, caps_of, loss_of
-from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
 from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
 from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
@@ -22,6 +22,7 @@ from ptkstore.errors import InvalidRequest, InvariantBroken
 _STATES = tuple(BlockState)
 _ACTIVE = _STATES.index(BlockState.ACTIVE)
 _PLACES_KEPT = 1_024
+_TOGETHER = 2**20  # amounts are at most 2**40
 _Where = slice | Ints
 """Columns of blocks: neighbours, or one by one."""
 
@@ -88,20 +89,24 @@ class Filters:
 
     def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
         """Return the blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
-        line, where = self._line(request), self._where(request.blocks)
+        where = self._where(request.blocks)
+        if len(self._numbers[where]) != len(request.blocks):
+            raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
+        line = self._line(request)
         charge = _column(line, request.charge)
         if self._surely_fit(request.blocks, line, charge):
             return ()
-        if len(self._numbers[where]) != len(request.blocks):
-            raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
         fits = line.fits(where, charge) & (self._states[where] == _ACTIVE)
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
-    def surely_fit(self, requests: Iterable[BudgetRequest]) -> bool:
+    def surely_fit(self, requests: Sequence[BudgetRequest]) -> bool:
         """Whether all requests fit beside each other, by a quick test that takes each block to pay for all of them.
 
         Where it says no, `exhausted` says of one request after the other whether it fits.
         """
+        # No block may lose a delta of 1, and sums of 64 bits hold so much.
+        if len(requests) > _TOGETHER or sum(one.charge.delta_atto for one in requests) > ATTO:
+            return False
         sums = self._sums(requests)
         totals: dict[str, Ints] = {}
         for (name, _), column in sums.items():

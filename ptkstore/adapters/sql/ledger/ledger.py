@@ -65,6 +65,7 @@ class SqlLedger(CatalogPart):
         self._mine: dict[str, Filters] = {}
         self._changed: set[str] = set()  # streams whose blocks this transaction changed since it read them
         self._unsure: set[str] = set()  # streams whose filters a rollback makes worthless: they are read anew
+        self._broken: set[str] = set()  # those whose filters did not take in what was written
         # sequence and digest before this transaction's own entries
         self._begun: dict[str, tuple[int, str]] = {}
         self._appended: dict[str, list[Entry]] = {}
@@ -171,7 +172,7 @@ class SqlLedger(CatalogPart):
         try:
             filters.apply(*entries)
         except BaseException:
-            self._unsure.add(stream)
+            self._broken.add(stream)
             raise
         self._appended.setdefault(stream, []).extend(entries)
         return tuple(entries)
@@ -206,11 +207,11 @@ class SqlLedger(CatalogPart):
     def ended(self, *, committed: bool) -> None:
         """Note that the transaction is over: what it appended has happened, or has not."""
         for stream, filters in self._mine.items():
-            keep = committed or stream not in self._unsure
+            keep = stream not in self._broken and (committed or stream not in self._unsure)
             if keep and not committed and stream in self._begun:
                 filters.revert(self._appended[stream], *self._begun[stream])
             self._projections.give_back(stream, keep=keep)
-        for what in (self._mine, self._changed, self._unsure, self._begun, self._appended):
+        for what in (self._mine, self._changed, self._unsure, self._broken, self._begun, self._appended):
             what.clear()
 
     def _change(self, stream: str) -> None:

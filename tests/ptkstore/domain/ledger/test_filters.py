@@ -228,6 +228,15 @@ def test_requests_decided_together_are_added_up_where_their_blocks_overlap() -> 
     assert last == Denied("k5", (0,))
 
 
+@pytest.mark.parametrize(("n", "delta"), [(10, ATTO), (923, ATTO // 100), (9_300, ATTO // 1_000)])
+def test_deltas_of_many_requests_do_not_wrap_around(n: int, delta: int) -> None:
+    filters = Filters.of(blocks(BASIC, 1, Loss.capacity(1)))
+    small = Charge((1,))
+    assert decide(filters, request(small, 0, 1)) == Granted("k")
+    asked = [request(Charge((1,), delta), 0, 1, key=str(number)) for number in range(n)]
+    assert decide_all(filters, asked) == [Denied(str(number), (0,)) for number in range(n)]
+
+
 def test_requests_decided_together_name_the_one_whose_blocks_do_not_exist() -> None:
     filters = Filters.of(blocks(RENYI))
     small = CHARGES[1]
