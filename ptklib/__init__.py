@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr_
     from ptklib.clustering import Clustering as Clustering
     from ptklib.counts import CountFeaturizer as CountFeaturizer
     from ptklib.covariance import CovarianceMatrix as CovarianceMatrix
+    from ptklib.draw_discard.model import DrawDiscardModel as DrawDiscardModel
     from ptklib.embeddings import UserEmbeddings as UserEmbeddings
     from ptklib.exceptions import PtklibError as PtklibError
     from ptklib.families import trust_family as trust_family
@@ -40,6 +41,7 @@ _EXPORTS = {
     "DPEstimator": "base",
     "DPSGDClassifier": "sgd",
     "DPSGDRegressor": "sgd",
+    "DrawDiscardModel": "draw_discard.model",
     "HistoricalStatistics": "statistics",
     "PartialStatistics": "partials",
     "PrivacyLoss": "privacy",

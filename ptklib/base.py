@@ -187,6 +187,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _needs_y(self) -> bool:
         return False
 
+    def local_guarantee(self) -> dict[str, Any]:
+        """Return what a family whose noise devices add promises them, as plain JSON; nothing for all others."""
+        return {}
+
     def privacy_unit(self) -> PrivacyUnit:
         """Return what `declared_loss` protects, before any data are read.
 
@@ -356,6 +360,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
                 "noise_std": self.noise_std_,
                 "noise_variance": self.noise_variance_,
                 "defaults": self.defaults_,
+                **({"guarantee": local} if (local := self.local_guarantee()) else {}),
             },
         )
 
@@ -374,6 +379,8 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             raise StateMismatchError(f"the state is of family {state.meta['family']}, not {cls.__name__}")
         estimator: Self = estimator_from_spec(state.spec())
         estimator._check_state(state)
+        if state.meta.get("guarantee", {}) != estimator.local_guarantee():
+            raise CorruptStateError("the guarantee of the state is not the one its parameters lead to")
         meta = state.meta
         release = Release(
             dict(state.tables),

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from ptklib.arrays import Floats
 from ptklib.arrow_types import without_views
 from ptklib.exceptions import SchemaError
-from ptklib.scalars import number_of
+from ptklib.scalars import float_of
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:
@@ -64,7 +64,7 @@ def as_numbers(column: Any, name: str) -> Floats:
         if column.dtype.kind in "iufb":
             return column.astype(np.float64, copy=False)
         if column.dtype.kind == "O":
-            return np.fromiter(map(_number, column), dtype=np.float64, count=len(column))
+            return np.fromiter(map(float_of, column), dtype=np.float64, count=len(column))
         raise SchemaError(f"column {name!r} has type {column.dtype}, a number is needed")
     kind = column.type
     if pa.types.is_null(kind):
@@ -116,11 +116,3 @@ def _exported(values: Any, name: str) -> Any:
             raise SchemaError(f"column {name!r} must be one-dimensional")
         column = pc.struct_field(column, [0])
     return plain_column(column, name)
-
-
-def _number(value: object) -> float:
-    number = int(value) if isinstance(value, bool | np.bool_) else number_of(value)
-    try:
-        return float("nan") if number is None else float(number)
-    except OverflowError:
-        return float("nan")

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from ptklib.domains import CELLS_MAX, OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
-from ptklib.keys import TEXT_BYTES_MAX
+from ptklib.scalars import TEXT_BYTES_MAX
 
 _RANGE = {"first", "last"}
 _INT64_MAX = 2**63 - 1

@@ -218,6 +218,20 @@ class PoissonSampled(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalReport(Event):
+    """Noise that a device adds to its own report: no block of central rows pays for it, so it is never composed.
+
+    Neighbours are any two tables of a device, not one row more. Whoever reads what the server makes of reports learns
+    no more of a device than its report tells.
+    """
+
+    whole: Noise
+    """Of all weights together."""
+    one_weight: Noise
+    """Of the noisy value of one weight, by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Several(Event):
     """Several events."""
 
@@ -260,6 +274,7 @@ _KINDS = {
         AboveThreshold,
         EpsilonDelta,
         PoissonSampled,
+        LocalReport,
         Composed,
         Parallel,
         OneOf,
@@ -347,6 +362,13 @@ def _gaussian(value: object, _: str) -> DiscreteGaussian:
     return noise
 
 
+def _noise(value: object, name: str) -> Noise:
+    noise = Event.of(value)
+    if not isinstance(noise, DiscreteLaplace | DiscreteGaussian):
+        raise PrivacyParameterError(f"{name} of a local report needs an event of discrete noise")
+    return noise
+
+
 _CHECKS: Mapping[str, Callable[[object, str], object]] = {
     "count": _count,
     "text": _string,
@@ -364,6 +386,8 @@ _CHECKS: Mapping[str, Callable[[object, str], object]] = {
     "value_scale": _positive,
     "sampling_rate": _rate,
     "event": _gaussian,
+    "whole": _noise,
+    "one_weight": _noise,
     "events": _events,
 }
 """How each field is checked: one name means the same in all events."""

@@ -12,6 +12,7 @@ FAMILIES = {
     "CovarianceMatrix": "ptklib.covariance",
     "DPSGDClassifier": "ptklib.sgd",
     "DPSGDRegressor": "ptklib.sgd",
+    "DrawDiscardModel": "ptklib.draw_discard.model",
     "HistoricalStatistics": "ptklib.statistics",
     "TreeFeaturizer": "ptklib.trees",
     "UserEmbeddings": "ptklib.embeddings",

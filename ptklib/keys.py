@@ -11,10 +11,7 @@ import pyarrow.compute as pc
 from ptklib.arrays import Bools, Ints
 from ptklib.arrow_types import dense
 from ptklib.exceptions import SchemaError
-from ptklib.scalars import number_of
-
-TEXT_BYTES_MAX = 1024
-"""Longer strings count as missing: a key is what a table is joined by, not a document."""
+from ptklib.scalars import TEXT_BYTES_MAX, is_text, is_whole, number_of
 
 _INT64_MAX = 2**63 - 1
 
@@ -89,21 +86,6 @@ def _decoded(text: bytes | None) -> str | None:
         return None if text is None else text.decode()
     except UnicodeDecodeError:
         return None
-
-
-def is_text(value: object) -> bool:
-    """Return whether an entry of a column of objects is a string that can be a key."""
-    if not isinstance(value, str):
-        return False
-    try:
-        return len(value.encode()) <= TEXT_BYTES_MAX
-    except UnicodeEncodeError:
-        return False
-
-
-def is_whole(value: float) -> bool:
-    """Return whether a float is a whole number that stands for a 64-bit integer."""
-    return value.is_integer() and abs(value) < 2.0**63
 
 
 def _plain(column: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Single Python and numpy objects: which of them are numbers."""
+"""Single Python and numpy objects: which of them are numbers, and which are texts."""
 
 import math
 from decimal import Decimal
@@ -31,6 +31,30 @@ def number_of(value: object) -> int | float | None:
         return None
     whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
     return int(value) if whole else float(value)
+
+
+def float_of(value: object) -> float:
+    """Return an entry of a column as a float, booleans as 0 and 1; NaN for what is missing, too large or no number."""
+    number = int(value) if isinstance(value, bool | np.bool_) else number_of(value)
+    try:
+        return math.nan if number is None else float(number)
+    except OverflowError:
+        return math.nan
+
+
+def is_whole(value: float) -> bool:
+    """Return whether a float is a whole number that stands for a 64-bit integer."""
+    return value.is_integer() and abs(value) < 2.0**63
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Return whether an entry of a column is a string of UTF-8 of at most `TEXT_BYTES_MAX` bytes."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return len(value.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 def whole_number(value: object, name: str, least: int, most: int) -> int:
@@ -68,6 +92,9 @@ def float_above(exact: Fraction) -> float:
     value = float(exact)
     return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
+
+TEXT_BYTES_MAX = 1024
+"""Longer strings count as missing: a key is what a table is joined by, not a document."""
 
 _DIGITS = 20
 """More digits than 64-bit integers have; a decimal's exponent could name an integer that fills the memory."""

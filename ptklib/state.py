@@ -40,6 +40,8 @@ _FIELDS = frozenset(
         "defaults",
     }
 )
+_OF_LOCAL = frozenset({"guarantee"})
+"""What only states have whose noise was added by devices."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class ReleasedState:
     meta : mapping
         ``format_version``, ``family`` and ``params`` (the spec), ``tables`` (schemas), ``loss`` of the last
         release, ``n_releases`` that are added up, ``noise_std`` per table and column of the accumulated
-        values, ``noise_variance`` per component, and ``defaults`` for keys outside the tables.
+        values, ``noise_variance`` per component, and ``defaults`` for keys outside the tables. Where devices added the
+        noise also ``guarantee``: what each of them is promised.
     is_read : bool
         Whether it was made before, so that later rules of what a new one may name do not hold for it.
 
@@ -213,7 +216,7 @@ def _checked_meta(meta: Any) -> dict[str, Any]:
         raise CorruptStateError("the description of a state must be a JSON object")
     if meta.get("format_version") != FORMAT_VERSION or isinstance(meta.get("format_version"), bool):
         raise CorruptStateError(f"unknown format_version: this library reads {FORMAT_VERSION}")
-    if set(meta) != _FIELDS:
+    if set(meta) - _OF_LOCAL != _FIELDS:
         raise CorruptStateError(
             f"the description of a state has exactly the fields {', '.join(sorted(_FIELDS))}"
         )

@@ -34,10 +34,12 @@ def test_a_missed_goal_is_named_and_fails(
     assert capsys.readouterr().out.endswith(f"{told}\n")
 
 
-@pytest.mark.parametrize("topic", ["allocator", "budgeting", "ledger", "ptklib", "sage", "service"])
+@pytest.mark.parametrize(
+    "topic", ["allocator", "budgeting", "draw_discard", "ledger", "ptklib", "sage", "service"]
+)
 def test_the_exit_code_of_every_topic_is_its_verdict(repository: Path, topic: str) -> None:
     text = (repository / "benchmarks" / f"{topic}.py").read_text()
-    in_parts = topic in ("ptklib", "service")
+    in_parts = topic in ("draw_discard", "ptklib", "service")
     ending = "verdict(found, REPORT.relative_to(ROOT))" if in_parts else f'report("{topic}", rows())'
     assert f"    return {ending}\n\n\nif __name__" in text
     assert "raise SystemExit(main(" in text

@@ -58,6 +58,7 @@ from ptklib.events import (
     EpsilonDelta,
     Event,
     ExponentialMechanism,
+    LocalReport,
     OneOf,
     Parallel,
     PermuteAndFlip,
@@ -148,7 +149,7 @@ def event_delta(event: Event | Mapping[str, Any]) -> float:
             return max(map(event_delta, event.events), default=0.0) * event.times
         case EpsilonDelta() | ThresholdedLaplace() | ThresholdedGaussian():
             return event.delta * event.times
-        case Unknown():
+        case Unknown() | LocalReport():
             raise _unknown(event)
         case _:
             return 0.0
@@ -194,6 +195,8 @@ def _pure(alphas: Floats, epsilon: float) -> Floats:
 
 
 def _unknown(event: Event) -> PrivacyParameterError:
+    if isinstance(event, LocalReport):
+        return PrivacyParameterError("a LocalReport is noise of a device: no block of rows pays for it")
     return PrivacyParameterError(
         f"the event of a loss has an unknown mechanism: {event.to_json().get('name')!r}"
     )

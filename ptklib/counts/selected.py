@@ -14,10 +14,10 @@ from ptklib.arrow_types import dense
 from ptklib.counts.contingency import Contingency
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, StateMismatchError
-from ptklib.keys import TEXT_BYTES_MAX, integer_keys, string_keys
+from ptklib.keys import integer_keys, string_keys
 from ptklib.mechanisms.grid import count_by
 from ptklib.mechanisms.partition import PartitionSelection
-from ptklib.scalars import is_integer
+from ptklib.scalars import TEXT_BYTES_MAX, is_integer
 
 TEXT = ".text"
 """Ends the name of the vector that holds the UTF-8 bytes of string keys; no column has a dot in its name."""

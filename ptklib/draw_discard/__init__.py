@@ -1,29 +1,37 @@
 """Draw and Discard: models that devices train with local differential privacy; the parts without a network."""
 
-from ptklib.draw_discard.columns import Categorical, Numeric
+from ptklib.draw_discard.columns import Categorical, Hashed, Numeric
 from ptklib.draw_discard.encoding import EncodedRows, encode_rows
 from ptklib.draw_discard.instances import (
     HonestRange,
+    RecentRanges,
     average_instances,
     draw_instance,
+    drift_limit,
     put_report,
     spam_multiple,
     start_instances,
 )
 from ptklib.draw_discard.losses import ReportLoss, report_loss
+from ptklib.draw_discard.simulation import Devices, Simulation
 from ptklib.draw_discard.specification import Specification
 from ptklib.draw_discard.updates import clipped_step, make_report, mean_gradient
 
 __all__ = [
     "Categorical",
+    "Devices",
     "EncodedRows",
+    "Hashed",
     "HonestRange",
     "Numeric",
+    "RecentRanges",
     "ReportLoss",
+    "Simulation",
     "Specification",
     "average_instances",
     "clipped_step",
     "draw_instance",
+    "drift_limit",
     "encode_rows",
     "make_report",
     "mean_gradient",

@@ -11,12 +11,15 @@ from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, MissingColumnError, SchemaError
 from ptklib.names import check_name
 from ptklib.privacy import Bounds
-from ptklib.scalars import is_integer, number_of
+from ptklib.public_hash import buckets_of, hash_entries
+from ptklib.scalars import float_of, is_integer, number_of, whole_number
 
 OUTSIDE = -1
 """Code of an entry that is not among the declared values."""
 
 VALUES_MAX = 2**16
+"""Values of a column, or buckets of them."""
+
 TEXT_BYTES_MAX = 256
 
 INTEGER_MAX = 2**53 - 1
@@ -68,6 +71,9 @@ class Categorical:
             raise InvalidDomainError(f"the values of {self.column!r} must be distinct and of one type")
         object.__setattr__(self, "values", values)
 
+    def __len__(self) -> int:
+        return len(self.values)
+
     def codes(self, entries: Any) -> Ints:
         """Return the place of each entry among the values, `OUTSIDE` where it is none of them."""
         codes, kind = self._codes, type(self.values[0])
@@ -92,7 +98,39 @@ class Categorical:
         return {"column": self.column, "values": list(self.values)}
 
 
-Column = Numeric | Categorical
+@dataclass(frozen=True)
+class Hashed:
+    """A column whose values nobody declares: each falls into one of several buckets.
+
+    The hash is that of `ptklib.public_hash` with the seed 0: of texts and of integers. Booleans, and floats that are
+    whole numbers, count as integers.
+    """
+
+    column: str
+    hash_buckets: int
+
+    def __post_init__(self) -> None:
+        check_name(self.column, "a column")
+        buckets = whole_number(self.hash_buckets, f"hash_buckets of {self.column!r}", 2, VALUES_MAX)
+        object.__setattr__(self, "hash_buckets", buckets)
+
+    def __len__(self) -> int:
+        return self.hash_buckets
+
+    def codes(self, entries: Any) -> Ints:
+        """Return the bucket of each entry, `OUTSIDE` where there is neither a text nor a whole number."""
+        hashes, valid = hash_entries(entries, 0)
+        return np.where(valid, buckets_of(hashes, self.hash_buckets), OUTSIDE)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values."""
+        return {"column": self.column, "hash_buckets": self.hash_buckets}
+
+
+Coded = Categorical | Hashed
+"""Columns that choose one weight of several."""
+
+Column = Numeric | Categorical | Hashed
 
 
 def column_of(document: object) -> Column:
@@ -101,14 +139,18 @@ def column_of(document: object) -> Column:
     Raises
     ------
     InvalidParameterError
-        When it is no mapping with exactly the fields of one of the two kinds, or a field cannot be used.
+        When it is no mapping with exactly the fields of one of the kinds, or a field cannot be used.
     """
     fields = set(document) if isinstance(document, Mapping) else set()
     if isinstance(document, Mapping) and fields == {"column", "low", "high"}:
         return Numeric(document["column"], document["low"], document["high"])
     if isinstance(document, Mapping) and fields == {"column", "values"}:
         return Categorical(document["column"], document["values"])
-    raise InvalidParameterError("a column has either the fields column, low and high, or column and values")
+    if isinstance(document, Mapping) and fields == {"column", "hash_buckets"}:
+        return Hashed(document["column"], document["hash_buckets"])
+    raise InvalidParameterError(
+        "a column has the fields column, low and high; column and values; or column and hash_buckets"
+    )
 
 
 def entries_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -163,15 +205,7 @@ def _entries(values: Any, name: str) -> Any:
 def _numbers(entries: Any) -> Floats:
     if isinstance(entries, np.ndarray) and entries.dtype.kind in _PLAIN:
         return entries.astype(np.float64)
-    return np.fromiter(map(_number, entries), dtype=np.float64, count=len(entries))
-
-
-def _number(entry: object) -> float:
-    number = int(entry) if isinstance(entry, bool | np.bool_) else number_of(entry)
-    try:
-        return float("nan") if number is None else float(number)
-    except OverflowError:
-        return float("nan")
+    return np.fromiter(map(float_of, entries), dtype=np.float64, count=len(entries))
 
 
 def _value(value: object, column: str) -> str | int | bool:

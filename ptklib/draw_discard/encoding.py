@@ -1,12 +1,13 @@
 """Rows as whole numbers: which weights a row uses, how much of each, and its label."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptklib.arrays import Floats, Ints
-from ptklib.draw_discard.columns import OUTSIDE, Categorical, entries_by_name
+from ptklib.arrays import Bools, Floats, Ints
+from ptklib.draw_discard.columns import OUTSIDE, Coded, Numeric, entries_by_name
 from ptklib.draw_discard.specification import Specification
 from ptklib.exceptions import SchemaError
 
@@ -26,12 +27,12 @@ class EncodedRows:
 
     Parameters
     ----------
-    places : ndarray of shape (n_rows, n_inputs), int64
-        Number of a weight, for the intercept, each feature and each cross.
-    values : ndarray of shape (n_rows, n_inputs), int64
+    places : ndarray of shape (n_rows, n_columns), int64
+        Number of a weight, from 0 to ``n_inputs - 1``, for the intercept, each feature and each cross.
+    values : ndarray of shape (n_rows, n_columns), int64
         What the weight is multiplied by, from 0 to `ONE`.
     labels : ndarray of shape (n_rows,), int64
-        From 0 to `FINE`.
+        From 0 to `FINE`; of a softmax model, the number of the class.
     """
 
     places: Ints
@@ -53,8 +54,8 @@ def encode_rows(specification: Specification, rows: Any) -> EncodedRows:
     EncodedRows
         A number beyond its bounds, or infinite, becomes the bound. A number that is missing, NaN or beyond float64, and
         anything that is no number, becomes 0 (that is the lower bound). A value that was not declared, or is missing,
-        uses no weight, nor do its crosses. A row whose label is missing, NaN or no number is left out. Booleans count
-        as the numbers 0 and 1, but as a category only among booleans.
+        uses no weight, nor do its crosses. A row whose label is missing, NaN or no number, or no declared class, is
+        left out. Booleans count as the numbers 0 and 1, but as a category only among booleans.
 
     Raises
     ------
@@ -74,34 +75,59 @@ def encode_rows(specification: Specification, rows: Any) -> EncodedRows:
     label = specification.label
     names = [*(feature.column for feature in specification.features), label.column]
     entries = entries_by_name(rows, names)
-    n_rows = len(entries[label.column])
-    if n_rows > ROWS_MAX:
+    if len(entries[label.column]) > ROWS_MAX:
         raise SchemaError(f"a report is of at most {ROWS_MAX} rows: give some of them")
-    targets = label.shares(entries[label.column])
-    labelled = ~np.isnan(targets)
+    labels, labelled = encode_labels(specification, entries[label.column])
+    places, values = places_of(specification, encode_columns(specification, entries)[labelled])
+    return EncodedRows(places, values, labels[labelled])
+
+
+def encode_labels(specification: Specification, entries: Any) -> tuple[Ints, Bools]:
+    """Return the label of each row in whole units, or the number of its class, and which rows have one."""
+    if isinstance(specification.label, Numeric):
+        shares = specification.label.shares(entries)
+        return _whole(shares, FINE), ~np.isnan(shares)
+    codes = specification.label.codes(entries)
+    return codes, codes != OUTSIDE
+
+
+def encode_columns(specification: Specification, entries: Mapping[str, Any]) -> Ints:
+    """Return each feature of each row, (n_rows, n_features): units of `ONE`, or the code of its value."""
+    columns = [
+        feature.codes(entries[feature.column])
+        if isinstance(feature, Coded)
+        else _whole(feature.shares(entries[feature.column]), ONE)
+        for feature in specification.features
+    ]
+    return np.stack(columns, axis=1)
+
+
+def places_of(specification: Specification, columns: Ints) -> tuple[Ints, Ints]:
+    """Return `places` and `values` of `EncodedRows` for what `encode_columns` returned."""
     sizes = specification.sizes
     starts = np.cumsum((0, *sizes[:-1]))
-    places = np.zeros((n_rows, len(sizes)), dtype=np.int64)
-    values = np.zeros((n_rows, len(sizes)), dtype=np.int64)
+    places = np.zeros((len(columns), len(sizes)), dtype=np.int64)
+    values = np.zeros_like(places)
     values[:, 0] = ONE
     codes: dict[str, Ints] = {}
     for place, feature in enumerate(specification.features, 1):
-        if isinstance(feature, Categorical):
-            codes[feature.column] = feature.codes(entries[feature.column])
-            _place(codes[feature.column], int(starts[place]), places[:, place], values[:, place])
+        column = columns[:, place - 1]
+        if isinstance(feature, Coded):
+            codes[feature.column] = column
+            _place(column, int(starts[place]), places[:, place], values[:, place])
         else:
             places[:, place] = starts[place]
-            values[:, place] = _whole(feature.shares(entries[feature.column]), ONE)
-    lengths = {f.column: len(f.values) for f in specification.features if isinstance(f, Categorical)}
+            values[:, place] = column
+    lengths = {f.column: len(f) for f in specification.features if isinstance(f, Coded)}
     for place, cross in enumerate(specification.crosses, 1 + len(specification.features)):
-        combined = np.zeros(n_rows, dtype=np.int64)
-        outside = np.zeros(n_rows, dtype=np.bool_)
-        for column in cross:
-            combined = combined * lengths[column] + codes[column]
-            outside |= codes[column] == OUTSIDE
+        combined = np.zeros(len(columns), dtype=np.int64)
+        outside = np.zeros(len(columns), dtype=np.bool_)
+        for name in cross:
+            combined = combined * lengths[name] + codes[name]
+            outside |= codes[name] == OUTSIDE
         combined[outside] = OUTSIDE
         _place(combined, int(starts[place]), places[:, place], values[:, place])
-    return EncodedRows(places[labelled], values[labelled], _whole(targets[labelled], FINE))
+    return places, values
 
 
 def _place(codes: Ints, start: int, places: Ints, values: Ints) -> None:

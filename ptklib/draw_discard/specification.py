@@ -8,7 +8,7 @@ from hashlib import sha256
 from math import floor, prod, sqrt
 from typing import Any, Literal, Self
 
-from ptklib.draw_discard.columns import Categorical, Column, Numeric, column_of
+from ptklib.draw_discard.columns import Categorical, Coded, Column, Numeric, column_of
 from ptklib.draw_discard.noise import Clip, Noise, noise_scale, noise_variance, promised_distance
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.names import refuse_duplicates
@@ -25,6 +25,7 @@ COLUMNS_MAX = 1024
 CROSSES_MAX = 256
 CROSSED_MAX = 3
 WEIGHTS_MAX = 2**16
+CLASSES_MAX = 2**8
 K_MAX = 1000
 GRID_BITS = (8, 30)
 
@@ -38,7 +39,7 @@ NORM_UNITS = 2**20
 """Units in a gradient of 1."""
 
 _CHOICES = {
-    "link": ("linear", "logistic"),
+    "link": ("linear", "logistic", "softmax"),
     "clip": ("l1", "l2", "coordinate"),
     "noise": ("laplace", "gaussian"),
 }
@@ -52,14 +53,15 @@ class Specification:
 
     Parameters
     ----------
-    features : sequence of Numeric or Categorical
-        Weights are, in this order: an intercept; one for each numeric column, and one for each value of the others;
-        one for each combination of values in each cross, the last column running fastest.
-    label : Numeric
-        What is predicted, between its bounds. For ``link="logistic"`` the bounds are 0 and 1.
-    link : {"linear", "logistic"}
+    features : sequence of Numeric, Categorical or Hashed
+        Weights are, in this order: an intercept; one for each numeric column, and one for each value or bucket of the
+        others; one for each combination of values in each cross, the last column running fastest.
+    label : Numeric or Categorical
+        What is predicted, between its bounds. For ``link="logistic"`` the bounds are 0 and 1. For ``link="softmax"`` it
+        is a column of 2 to `CLASSES_MAX` values, the classes. Each class has all of the weights above, in its order.
+    link : {"linear", "logistic", "softmax"}
     crosses : sequence of sequence of str
-        Two or three categorical columns each.
+        Two or three columns of `features` each, none of them numeric.
     clip : {"l1", "l2", "coordinate"}
         What is limited: the length of the whole gradient in L1 or L2, or each entry of it, as in the paper.
     max_norm : float
@@ -93,9 +95,9 @@ class Specification:
     """
 
     features: Sequence[Column]
-    label: Numeric
+    label: Numeric | Categorical
     epsilon: float
-    link: Literal["linear", "logistic"] = "logistic"
+    link: Literal["linear", "logistic", "softmax"] = "logistic"
     crosses: Sequence[Sequence[str]] = ()
     clip: Clip = "l1"
     max_norm: float = 1.0
@@ -122,9 +124,16 @@ class Specification:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if not isinstance(self.label, Numeric):
-            raise InvalidParameterError("label must be a Numeric column")
-        if self.link == "logistic" and (self.label.low, self.label.high) != (0.0, 1.0):
+        if not isinstance(self.label, Categorical if self.link == "softmax" else Numeric):
+            kind = "Categorical" if self.link == "softmax" else "Numeric"
+            raise InvalidParameterError(f"the label of a {self.link} model must be a {kind} column")
+        if isinstance(self.label, Categorical) and not 2 <= len(self.label) <= CLASSES_MAX:
+            raise InvalidParameterError(f"a softmax model has 2 to {CLASSES_MAX} classes")
+        if (
+            isinstance(self.label, Numeric)
+            and self.link == "logistic"
+            and (self.label.low, self.label.high) != (0.0, 1.0)
+        ):
             raise InvalidParameterError("a logistic model needs a label with the bounds 0 and 1")
         refuse_duplicates([*(f.column for f in self.features), self.label.column], "features and label")
         if self.n_weights > WEIGHTS_MAX:
@@ -149,17 +158,24 @@ class Specification:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers of weights of the intercept, of each feature, and of each cross."""
-        of = {
-            feature.column: len(feature.values) if isinstance(feature, Categorical) else 1
-            for feature in self.features
-        }
+        """Numbers of weights of the intercept, of each feature, and of each cross; in each class."""
+        of = {feature.column: len(feature) if isinstance(feature, Coded) else 1 for feature in self.features}
         return (1, *of.values(), *(prod(of[column] for column in cross) for cross in self.crosses))
+
+    @cached_property
+    def n_inputs(self) -> int:
+        """Number of weights of each class."""
+        return sum(self.sizes)
+
+    @cached_property
+    def n_scores(self) -> int:
+        """Number of classes of a softmax model, otherwise 1."""
+        return len(self.label) if isinstance(self.label, Categorical) else 1
 
     @cached_property
     def n_weights(self) -> int:
         """Number of weights."""
-        return sum(self.sizes)
+        return self.n_inputs * self.n_scores
 
     @cached_property
     def limit(self) -> int:
@@ -265,21 +281,23 @@ class Specification:
 def _columns(features: object) -> tuple[Column, ...]:
     if not isinstance(features, list | tuple) or not 1 <= len(features) <= COLUMNS_MAX:
         raise InvalidParameterError(f"features must be 1 to {COLUMNS_MAX} columns")
-    if not all(isinstance(feature, Numeric | Categorical) for feature in features):
-        raise InvalidParameterError("each of features must be a Numeric or Categorical column")
+    if not all(isinstance(feature, Column) for feature in features):
+        raise InvalidParameterError("each of features must be a Numeric, Categorical or Hashed column")
     return tuple(features)
 
 
 def _crosses(crosses: object, features: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
     if not isinstance(crosses, list | tuple) or len(crosses) > CROSSES_MAX:
         raise InvalidParameterError(f"crosses must be a list of at most {CROSSES_MAX}")
-    known = {feature.column for feature in features if isinstance(feature, Categorical)}
+    known = {feature.column for feature in features if isinstance(feature, Coded)}
     found = []
     for cross in crosses:
         if not isinstance(cross, list | tuple) or not 2 <= len(cross) <= CROSSED_MAX:
             raise InvalidParameterError(f"a cross has 2 to {CROSSED_MAX} columns")
         if not all(isinstance(name, str) and name in known for name in cross) or len(set(cross)) < len(cross):
-            raise InvalidParameterError("a cross names categorical columns of features, each once")
+            raise InvalidParameterError(
+                "a cross names columns of features, each once and none of them numeric"
+            )
         found.append(tuple(cross))
     if len({frozenset(cross) for cross in found}) < len(found):
         raise InvalidParameterError("crosses repeat a set of columns")

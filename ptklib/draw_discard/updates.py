@@ -21,7 +21,14 @@ SCORE_MAX = 16
 CELLS = 2**7
 """Entries of the table of the logistic function for each unit of a score."""
 
+EXPONENTIAL_ONE = 2**24
+"""Units in an exponential of 1."""
+
+_ENTRIES = 2**22
+"""Products of weights and inputs that are in memory at once."""
+
 _ONE_BITS, _FINE_BITS, _CELL_BITS = 15, 20, 7
+_REST_BITS = _FINE_BITS - _CELL_BITS
 
 
 @lru_cache(maxsize=1)
@@ -34,23 +41,65 @@ def logistic_table() -> Ints:
     return np.asarray(np.rint(FINE / (1 + np.exp(-scores))), dtype=np.int64)
 
 
+@lru_cache(maxsize=1)
+def exponential_table() -> Ints:
+    """Return ``EXPONENTIAL_ONE * exp(-d)``, rounded to whole numbers, for d = 0, 1 / 128, ..., 16 + 1 / 128.
+
+    No entry is near half a unit, as in `logistic_table`.
+    """
+    distances = np.arange(SCORE_MAX * CELLS + 2) / CELLS
+    return np.asarray(np.rint(EXPONENTIAL_ONE * np.exp(-distances)), dtype=np.int64)
+
+
 def predictions(specification: Specification, instance: Weights, rows: EncodedRows) -> Ints:
-    """Return the predicted label of each row, (n_rows,), in units of ``1 / FINE``.
+    """Return the predicted label of each row, or the probability of each class, in units of ``1 / FINE``.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_scores), int64
 
     Notes
     -----
-    Scores are sums of products of whole numbers, below ``2**62``. A linear model's are clamped to [-1, 2], where labels
-    are from 0 to 1. A logistic model's follow the chord between two entries of `logistic_table`.
+    Scores are sums of products of whole numbers, below ``2**62``.
     """
-    sums = (instance[rows.places].astype(np.int64) * rows.values).sum(axis=1)
+    owners = np.zeros(len(rows.labels), dtype=np.int64)
+    return predicted(specification, _sums(specification, instance[np.newaxis], rows, owners))
+
+
+def predicted(specification: Specification, sums: Ints) -> Ints:
+    """Return what `predictions` does, for sums of weights times inputs, (n_rows, n_scores).
+
+    Notes
+    -----
+    A linear model's scores are clamped to [-1, 2], where labels are from 0 to 1. A logistic model's follow the chord
+    between two entries of `logistic_table`, and exponentials of a softmax model that of `exponential_table`.
+    """
     scores = sums >> (specification.grid_bits + _ONE_BITS - _FINE_BITS)
     if specification.link == "linear":
         return np.asarray(np.clip(scores, -FINE, 2 * FINE))
-    at = np.clip(scores, -SCORE_MAX * FINE, SCORE_MAX * FINE) + SCORE_MAX * FINE
-    bits = _FINE_BITS - _CELL_BITS
-    cell, rest, table = at >> bits, at & (2**bits - 1), logistic_table()
-    chord = table[cell] * (2**bits - rest) + table[cell + 1] * rest
-    return np.asarray((chord + 2 ** (bits - 1)) >> bits)
+    most = SCORE_MAX * FINE
+    if specification.link == "logistic":
+        return _chord(logistic_table(), np.clip(scores, -most, most) + most)
+    below = np.minimum(scores.max(axis=1, keepdims=True) - scores, most)
+    exponentials = _chord(exponential_table(), below)
+    totals = exponentials.sum(axis=1, keepdims=True)
+    return np.asarray((2 * FINE * exponentials + totals) // (2 * totals))
+
+
+def _chord(table: Ints, at: Ints) -> Ints:
+    """Return a function between two entries of its table, rounded."""
+    cell, rest = at >> _REST_BITS, at & (2**_REST_BITS - 1)
+    chord = table[cell] * (2**_REST_BITS - rest) + table[cell + 1] * rest
+    return np.asarray((chord + 2 ** (_REST_BITS - 1)) >> _REST_BITS)
+
+
+def errors(specification: Specification, predictions: Ints, labels: Ints) -> Ints:
+    """Return predictions minus labels, (n_rows, n_scores), in units of ``1 / FINE``."""
+    if specification.link != "softmax":
+        return predictions - labels[:, np.newaxis]
+    apart = predictions.copy()
+    apart[np.arange(len(labels)), labels] -= FINE
+    return apart
 
 
 def mean_gradient(specification: Specification, instance: Weights, rows: EncodedRows) -> Ints:
@@ -62,23 +111,60 @@ def mean_gradient(specification: Specification, instance: Weights, rows: Encoded
     ----------
     .. [1] The paper, equation 3 and Algorithm 1.
     """
-    errors = predictions(specification, instance, rows) - rows.labels
-    n_rows = len(errors)
-    if not n_rows:
-        return np.zeros(specification.n_weights, dtype=np.int64)
-    parts = (errors[:, np.newaxis] * rows.values).ravel().astype(np.float64)
-    sums = np.bincount(rows.places.ravel(), weights=parts, minlength=specification.n_weights)
-    return _quotient(sums.astype(np.int64), n_rows * ONE)
+    owners = np.zeros(len(rows.labels), dtype=np.int64)
+    return np.asarray(mean_gradients(specification, instance[np.newaxis], rows, owners)[0])
 
 
-def clipped_step(specification: Specification, gradient: Ints) -> Ints:
-    """Return learning rate times clipped gradient, (n_weights,), in whole units of the grid.
+def mean_gradients(specification: Specification, instances: Weights, rows: EncodedRows, owners: Ints) -> Ints:
+    """Return the mean gradient of each of several devices, (n_devices, n_weights), as `mean_gradient` does.
 
     Parameters
     ----------
     specification : Specification
-    gradient : ndarray of shape (n_weights,), int64
-        From `mean_gradient`, or anything within ``2**21``.
+    instances : ndarray of shape (n_devices, n_weights), int32
+        What each device has drawn.
+    rows : EncodedRows
+        Of all of them.
+    owners : ndarray of shape (n_rows,), int64
+        The device of each row.
+    """
+    n_devices, n_weights = instances.shape
+    added = np.zeros(n_devices * n_weights)
+    firsts = np.arange(specification.n_scores) * specification.n_inputs
+    at_once = max(_ENTRIES // (rows.places.shape[1] * specification.n_scores), 1)
+    for first in range(0, len(owners), at_once):
+        part = slice(first, first + at_once)
+        some = EncodedRows(rows.places[part], rows.values[part], rows.labels[part])
+        sums = _sums(specification, instances, some, owners[part])
+        apart = errors(specification, predicted(specification, sums), some.labels)
+        parts = apart[:, :, np.newaxis] * some.values[:, np.newaxis, :]
+        places = (owners[part, np.newaxis] * n_weights + firsts)[:, :, np.newaxis] + some.places[
+            :, np.newaxis, :
+        ]
+        added += np.bincount(places.ravel(), weights=parts.ravel(), minlength=len(added))
+    return divided(added.reshape(n_devices, n_weights), np.bincount(owners, minlength=n_devices))
+
+
+def divided(sums: Ints | Floats, n_rows: Ints) -> Ints:
+    """Return mean gradients for sums over the rows of each device, (n_devices, n_weights): whole numbers."""
+    return quotients(sums, (np.maximum(n_rows, 1) * ONE)[:, np.newaxis])
+
+
+def _sums(specification: Specification, instances: Weights, rows: EncodedRows, owners: Ints) -> Ints:
+    """Return sums of weights times inputs, (n_rows, n_scores)."""
+    weights = instances.reshape(len(instances), specification.n_scores, specification.n_inputs)
+    used = weights[owners[:, np.newaxis], :, rows.places]  # (n_rows, n_columns, n_scores)
+    return np.asarray((used * rows.values[:, :, np.newaxis]).sum(axis=1))
+
+
+def clipped_step(specification: Specification, gradient: Ints) -> Ints:
+    """Return learning rate times clipped gradient, of one device or several, in whole units of the grid.
+
+    Parameters
+    ----------
+    specification : Specification
+    gradient : ndarray of shape (..., n_weights), int64
+        From `mean_gradient` or `mean_gradients`, or anything within ``2**21``.
 
     Notes
     -----
@@ -87,13 +173,15 @@ def clipped_step(specification: Specification, gradient: Ints) -> Ints:
     """
     limit, reach = specification.limit, specification.reach
     if specification.clip == "coordinate":
-        return _quotient(reach * np.clip(gradient, -limit, limit), limit)
+        return quotients(reach * np.clip(gradient, -limit, limit), limit)
     if specification.clip == "l1":
-        norm = int(np.abs(gradient).sum())
+        norms = np.abs(gradient).sum(axis=-1, keepdims=True)
     else:
-        squares = int((gradient * gradient).sum())
-        norm = isqrt(squares - 1) + 1 if squares else 0  # rounded up
-    return _quotient(reach * gradient, max(norm, limit))
+        squares = (gradient * gradient).sum(axis=-1, keepdims=True)
+        norms = np.array([_root_above(int(one)) for one in squares.ravel()], dtype=np.int64).reshape(
+            squares.shape
+        )
+    return quotients(reach * gradient, np.maximum(norms, limit))
 
 
 def make_report(specification: Specification, instance: Weights, rows: Any) -> Weights:
@@ -163,6 +251,17 @@ def check_weights(specification: Specification, weights: object) -> Weights:
     return weights
 
 
-def _quotient(numbers: Ints, divisor: int) -> Ints:
-    """Divide whole numbers by a positive one, towards zero."""
-    return np.asarray(np.sign(numbers) * (np.abs(numbers) // divisor))
+def quotients(numbers: Ints | Floats, divisors: Ints | int) -> Ints:
+    """Divide whole numbers below ``2**53`` by positive ones, towards zero.
+
+    Notes
+    -----
+    float64 does it exactly. A quotient that is no whole number is at least ``1 / divisor`` below the next one, and
+    rounding moves it by less than that.
+    """
+    return np.trunc(numbers / divisors).astype(np.int64)
+
+
+def _root_above(square: int) -> int:
+    """Return the least whole number whose square is no less."""
+    return isqrt(square - 1) + 1 if square else 0

@@ -58,6 +58,24 @@ def _threshold(rate: float) -> tuple[int, int, int]:
     return 0, *divmod(threshold, 2**_REST)
 
 
+def uniforms_below(n: int, size: int) -> Ints:
+    """Return `size` independent integers of ``0, ..., n - 1``, each with exactly the same probability.
+
+    Parameters
+    ----------
+    n : int
+        From 1 to ``2**63``.
+    size : int
+    """
+    if not 1 <= n <= _WORDS // 2:
+        raise PrivacyParameterError("uniform integers need 1 to 2**63 values")
+    stream, last = KeyStream(), np.uint64(_WORDS - _WORDS % n - 1)
+    words = stream.words(size).copy()
+    while len(again := np.flatnonzero(words > last)):
+        words[again] = stream.words(len(again))
+    return np.asarray(words % np.uint64(n), dtype=np.int64)
+
+
 def uniform_below(n: int) -> int:
     """Return one of ``0, ..., n - 1``, each with exactly the same probability.
 

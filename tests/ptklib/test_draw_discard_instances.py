@@ -1,6 +1,7 @@
 """The server's rules: instances keep their variance, their average learns, and honest reports are admitted."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,22 @@ import pytest
 
 from ptklib.draw_discard import (
     Categorical,
+    Devices,
     HonestRange,
     Numeric,
+    RecentRanges,
+    Simulation,
     Specification,
     average_instances,
     draw_instance,
+    drift_limit,
     make_report,
     put_report,
     spam_multiple,
     start_instances,
 )
+from ptklib.draw_discard.instances import generations
+from ptklib.draw_discard.noise import noise_norm, noise_quantile
 from ptklib.draw_discard.specification import WEIGHT_MAX
 from ptklib.exceptions import InvalidParameterError
 
@@ -211,7 +218,7 @@ def test_the_instance_farthest_from_all_others_may_be_drawn() -> None:
 def test_the_deviation_is_the_larger_of_law_and_sample() -> None:
     """D8: one run's sample variance is a third of the law, or three times it."""
     one = of_values(3)
-    law, t = math.sqrt(one.instance_variance), spam_multiple(of_values(3), 0.01)
+    law, t = math.sqrt(one.instance_variance), spam_multiple(of_values(3), 0.005)
     equal = HonestRange.of(one, np.full((20, 3), 5, dtype=np.int32), 0.01)
     assert equal.means.tolist() == [5, 5, 5]
     assert equal.widths == pytest.approx([t * law + 1] * 3)
@@ -230,3 +237,93 @@ def test_a_report_of_another_type_is_not_compared() -> None:
     ):
         with pytest.raises(InvalidParameterError):
             honest.admits(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("n_reports", [1, 5])
+def test_bounds_of_noise_hold_and_are_no_wider_than_they_need_be(noise: Any, n_reports: int) -> None:
+    """The 500 norms that are compared pass a bound of 1 in 1,000 more than six times less than once in 10**5 runs."""
+    one = of_values(200, noise=noise, delta=1e-6 if noise == "gaussian" else 0.0)
+    s, nothing = one.noise_scale, Devices.of(one, NOBODY | {"c": [None], "y": [None]})
+    block = Simulation(nothing)._drawn_noise(500 * n_reports).reshape(500, n_reports, 200).sum(axis=1)
+    largest, norms = np.abs(block).max(axis=1), np.linalg.norm(block, axis=1)
+    for found, bound in (
+        (largest, noise_quantile(noise, s, 200, 1e-3, n_reports)),
+        (norms, noise_norm(noise, s, 200, 1e-3, n_reports)),
+    ):
+        assert (found > bound).sum() <= 6
+        assert bound < 2.5 * np.median(found)
+
+
+def test_an_instance_descends_by_few_reports_from_those_before() -> None:
+    """The tail of a binomial, summed with fractions."""
+    for k, n_puts, chance in ((20, 20, 1e-3), (20, 100, 1e-9), (5, 3, 0.2), (2, 1, 0.6), (20, 0, 1e-6)):
+        terms = [
+            math.comb(n_puts, g) * Fraction(1, k) ** g * Fraction(k - 1, k) ** (n_puts - g)
+            for g in range(n_puts + 1)
+        ]
+        least = next(g for g in range(n_puts + 1) if sum(terms[g + 1 :]) <= chance)
+        assert generations(k, n_puts, chance) == least
+    assert generations(1, 7, 0.1) == 7
+
+
+@pytest.mark.parametrize("clip", ["l1", "l2", "coordinate"])
+def test_spam_in_all_weights_together_fails_the_norm(clip: Any) -> None:
+    one = of_values(387, clip=clip, epsilon=LN32 if clip != "l2" else 10, learning_rate=0.0005)
+    instances = start_instances(one)
+    honest = HonestRange.of(one, instances, 0.01)
+    spam = np.rint(honest.means + honest.widths / 2).astype(np.int32)
+    assert not honest.beyond(spam).any()
+    assert honest.refusal(spam) == "norm"
+    assert not honest.admits(spam)
+    spam[0] += int(honest.widths[0])
+    assert honest.refusal(spam) == "range"
+
+
+def test_a_range_is_good_for_the_puts_it_is_made_for_and_not_for_all_later_ones() -> None:
+    one = of_values(387, k=5)
+    refused = {0: 0, 60: 0}
+    for _ in range(20):
+        instances = start_instances(one)
+        ranges = {n: HonestRange.of(one, instances, 0.05, n_puts=n) for n in refused}
+        for _ in range(60):
+            report = make_report(one, draw_instance(one, instances), {"c": [0], "y": [1]})
+            for n in ranges:
+                refused[n] += not ranges[n].admits(report)
+            put_report(one, instances, report)
+    assert refused[60] <= 120  # a binomial of 1,200 and .05 passes 120 once in 10**12 runs
+    assert refused[0] > 120
+
+
+def test_a_report_that_began_with_an_instance_which_is_gone_is_found_in_a_range_before() -> None:
+    one = of_values(3)
+    instances = start_instances(one)
+    ranges = RecentRanges(2)
+    with pytest.raises(InvalidParameterError, match="no range"):
+        ranges.refusal(instances[0])
+    report = make_report(one, instances[0], NOBODY)
+    ranges.add(HonestRange.of(one, instances, 1e-9))
+    moved = (instances.astype(np.int64) + 10**8).astype(np.int32)
+    ranges.add(HonestRange.of(one, moved, 1e-9))
+    assert ranges.refusal(report) is None
+    assert ranges.refusal(moved[0]) is None
+    ranges.add(HonestRange.of(one, moved, 1e-9))
+    assert ranges.refusal(report) == "range"
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_average_of_honest_reports_drifts_no_further_than_the_limit(k: int) -> None:
+    """All devices agree, so their steps are as long as steps can be; a tenth of the limit would be passed."""
+    one = of_values(20, k=k, learning_rate=0.01, grid_bits=20, epsilon=10)
+    devices = Devices.of(one, {"c": [3], "y": [1]})
+    limit = drift_limit(one, 200, 0.05)
+    moved = []
+    for _ in range(40):
+        simulation = Simulation(devices)
+        before = simulation.instances.mean(axis=0)
+        moved.append(
+            np.linalg.norm(simulation.run(np.zeros(200, dtype=np.int64)).instances.mean(axis=0) - before)
+        )
+    assert sum(one > limit for one in moved) <= 12  # a binomial of 40 and .05 passes 12 once in 10**7 runs
+    assert max(moved) > limit / 10
+    assert drift_limit(one, 0, 0.05) == 0

@@ -26,7 +26,7 @@ from ptklib.draw_discard import (
 )
 from ptklib.draw_discard.encoding import FINE, ONE, ROWS_MAX, EncodedRows
 from ptklib.draw_discard.specification import WEIGHT_MAX
-from ptklib.draw_discard.updates import logistic_table, predictions
+from ptklib.draw_discard.updates import exponential_table, logistic_table, predictions
 from ptklib.exceptions import InvalidParameterError, MissingColumnError, SchemaError
 from ptklib.mechanisms.recording import recorded_draws
 from tests.support import draw_discard as slow
@@ -55,7 +55,7 @@ def of_columns(n: int, **other: Any) -> Specification:
 
 
 def dense(one: Specification, rows: EncodedRows) -> list[list[int]]:
-    found = np.zeros((len(rows.labels), one.n_weights), dtype=np.int64)
+    found = np.zeros((len(rows.labels), one.n_inputs), dtype=np.int64)
     for row, (places, values) in enumerate(zip(rows.places, rows.values, strict=True)):
         np.add.at(found[row], places, values)
     return found.tolist()
@@ -66,6 +66,7 @@ def test_the_published_vectors_are_what_both_ways_compute(case: dict[str, Any]) 
     one, rows = Specification.from_text(case["specification"]), case["rows"]
     document = json.loads(case["specification"])
     assert (one.n_weights, one.limit, one.reach) == (case["n_weights"], case["limit"], case["reach"])
+    assert slow.n_weights(document) == one.n_weights
     encoded = encode_rows(one, rows)
     assert dense(one, encoded) == case["inputs"]
     assert encoded.labels.tolist() == case["labels"]
@@ -83,6 +84,28 @@ def test_the_table_of_the_logistic_function_is_that_of_50_digits() -> None:
     assert logistic_table().tolist() == [slow.logistic(place) for place in range(32 * 128 + 2)]
 
 
+def test_the_table_of_the_exponential_function_is_that_of_50_digits() -> None:
+    assert exponential_table().tolist() == [slow.exponential(place) for place in range(16 * 128 + 2)]
+
+
+def test_probabilities_are_close_to_softmax_and_add_up() -> None:
+    one = specification(
+        features=[Numeric("x", 0, 1)], crosses=[], link="softmax", label=Categorical("clicked", range(4))
+    )
+    random = np.random.default_rng(3)
+    scores = np.concatenate(
+        [random.uniform(-9, 9, (300, 4)), random.uniform(-30, 30, (50, 4)), np.zeros((1, 4))]
+    )
+    rows = EncodedRows(np.array([[0, 1]]), np.array([[ONE, 0]]), np.array([0]))
+    for row in scores:
+        instance = np.zeros(8, dtype=np.int32)
+        instance[::2] = np.rint(row * 2**one.grid_bits)
+        exact = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+        found = predictions(one, instance, rows)[0] / FINE
+        assert found == pytest.approx(exact, abs=1e-5)
+        assert found.sum() == pytest.approx(1, abs=4e-6)
+
+
 def test_predictions_are_close_to_the_logistic_function() -> None:
     one = of_columns(1)
     scores = np.linspace(-17, 17, 4001)
@@ -91,7 +114,7 @@ def test_predictions_are_close_to_the_logistic_function() -> None:
         instance[0] = round(score * 2**one.grid_bits)
         rows = EncodedRows(np.array([[0, 1]]), np.array([[ONE, 0]]), np.array([0]))
         exact = 1 / (1 + math.exp(-score))
-        assert predictions(one, instance, rows)[0] / FINE == pytest.approx(exact, abs=2.5e-6)
+        assert predictions(one, instance, rows)[0, 0] / FINE == pytest.approx(exact, abs=2.5e-6)
 
 
 ENTRY = st.one_of(

@@ -23,9 +23,12 @@ from ptklib.families import FAMILIES
 from ptklib.moments import MomentSums
 from ptklib.partials import merge_all
 from ptklib.sums import NoisySums
-from tests.support.families import EXAMPLES, Example, label_of, rows
+from tests.support.families import EXAMPLES, LOCAL_EXAMPLES, Example, label_of, rows
 
-every_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+every_family = pytest.mark.parametrize(
+    "example", [*EXAMPLES, *LOCAL_EXAMPLES], ids=lambda example: example.name
+)
+every_central_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 SUMS = [
     example
     for example in EXAMPLES
@@ -40,7 +43,8 @@ def fitted(example: Example, data: pd.DataFrame | None = None, **keywords: Any) 
 
 
 def test_every_family_in_the_allowlist_has_an_example() -> None:
-    assert {type(example.estimator).__name__ for example in EXAMPLES} == set(FAMILIES)
+    names = {type(example.estimator).__name__ for example in (*EXAMPLES, *LOCAL_EXAMPLES)}
+    assert names == set(FAMILIES)
 
 
 @every_family_of_sums
@@ -70,7 +74,7 @@ def test_parameters_are_stored_as_given_and_cloned(example: Example) -> None:
     assert "epsilon" in repr(clone(estimator))
 
 
-@every_family
+@every_central_family
 def test_the_loss_is_known_before_data_and_is_what_fit_spends(example: Example) -> None:
     declared = clone(example.estimator).declared_loss()
     assert declared.epsilon == example.estimator.epsilon

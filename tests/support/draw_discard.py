@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import product
 from math import floor, isqrt, prod
 from pathlib import Path
@@ -42,6 +43,35 @@ def share(column: Mapping[str, Any], entry: Any, units: int) -> int | None:
     return floor((min(max(value, low), high) - low) / (high - low) * units + 0.5)
 
 
+def bucket(n: int, entry: Any) -> int | None:
+    """Return the bucket of a text or a whole number."""
+    word = 2**64
+    if isinstance(entry, str):
+        octets = entry.encode(errors="surrogatepass")
+        digest = blake2b(octets, digest_size=8, salt=bytes(16)).digest()
+        return int.from_bytes(digest, "little") % n if len(octets) <= 1024 else None
+    value = number(entry)
+    if value is None or value % 1 or (isinstance(entry, float) and abs(value) >= 2.0**63):
+        return None
+
+    def mix(z: int) -> int:
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % word
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % word
+        return z ^ z >> 31
+
+    return mix(int(entry) % word ^ mix(0x9E3779B97F4A7C15)) % n
+
+
+def chosen(column: Mapping[str, Any], entry: Any) -> int | None:
+    """Return the place of an entry among values or buckets."""
+    return code(column["values"], entry) if "values" in column else bucket(column["hash_buckets"], entry)
+
+
+def many(column: Mapping[str, Any]) -> int | None:
+    """Return how many weights a column chooses from; None for numbers."""
+    return len(column["values"]) if "values" in column else column.get("hash_buckets")
+
+
 def code(values: Sequence[Any], entry: Any) -> int | None:
     """Return the place of an entry among declared values of its own type."""
     for place, value in enumerate(values):
@@ -53,14 +83,13 @@ def code(values: Sequence[Any], entry: Any) -> int | None:
 
 
 def layout(document: Mapping[str, Any]) -> list[Any]:
-    """Return what each weight stands for: None, a column, or pairs of column and value."""
+    """Return what each weight of a class stands for: None, a column, or pairs of column and value."""
     weights: list[Any] = [None]
-    values = {c["column"]: c["values"] for c in document["features"] if "values" in c}
-    for column in document["features"]:
-        name = column["column"]
-        weights += [((name, v),) for v in range(len(values[name]))] if name in values else [name]
+    sizes = {c["column"]: many(c) for c in document["features"]}
+    for name, size in sizes.items():
+        weights += [name] if size is None else [((name, v),) for v in range(size)]
     for cross in document["crosses"]:
-        pairs = [[(name, v) for v in range(len(values[name]))] for name in cross]
+        pairs = [[(name, v) for v in range(sizes[name] or 0)] for name in cross]
         weights += list(product(*pairs))
     return weights
 
@@ -72,14 +101,14 @@ def encoded(
     label = document["label"]
     inputs, labels = [], []
     for place, target in enumerate(rows[label["column"]]):
-        wanted = share(label, target, FINE)
+        wanted = code(label["values"], target) if "values" in label else share(label, target, FINE)
         if wanted is None:
             continue
         found: dict[Any, int | None] = {}
         for column in document["features"]:
             entry = rows[column["column"]][place]
-            if "values" in column:
-                found[column["column"]] = code(column["values"], entry)
+            if many(column) is not None:
+                found[column["column"]] = chosen(column, entry)
             else:
                 found[column["column"]] = share(column, entry, ONE) or 0
         row = []
@@ -104,6 +133,25 @@ def logistic(place: int) -> int:
         return int(exact.to_integral_value())
 
 
+def exponential(place: int) -> int:
+    """Return an entry of the table of the exponential function, from 50 digits."""
+    with localcontext() as context:
+        context.prec = 50
+        exact = 2**24 * (-Decimal(place) / 128).exp()
+        assert abs(exact % 1 - Decimal("0.5")) > Decimal("1e-5")  # no language rounds it otherwise
+        return int(exact.to_integral_value())
+
+
+def probabilities(scores: Sequence[int]) -> list[int]:
+    """Return the probability of each class in units of 1 / FINE."""
+    found = []
+    for score in scores:
+        cell, rest = divmod(min(max(scores) - score, 16 * FINE), 2**13)
+        chord = Fraction(exponential(cell) * (2**13 - rest) + exponential(cell + 1) * rest, 2**13)
+        found.append(floor(chord + Fraction(1, 2)))
+    return [floor(Fraction(FINE * one, sum(found)) + Fraction(1, 2)) for one in found]
+
+
 def prediction(document: Mapping[str, Any], score: int) -> int:
     """Return the prediction of a score in units of 1 / FINE."""
     if document["link"] == "linear":
@@ -121,12 +169,17 @@ def towards_zero(value: Fraction) -> int:
 def gradient(document: Mapping[str, Any], instance: Sequence[int], rows: Any) -> list[int]:
     """Return the mean gradient in units of 1 / FINE."""
     inputs, labels = encoded(document, rows)
-    sums = [0] * len(instance)
+    sums, n = [0] * len(instance), len(layout(document))
+    models = [instance[first : first + n] for first in range(0, len(instance), n)]
     for row, label in zip(inputs, labels, strict=True):
-        total = sum(w * x for w, x in zip(instance, row, strict=True))
-        score = floor(Fraction(total, 2 ** (document["grid_bits"] - 5)))
-        error = prediction(document, score) - label
-        sums = [s + error * x for s, x in zip(sums, row, strict=True)]
+        totals = [sum(w * x for w, x in zip(model, row, strict=True)) for model in models]
+        scores = [floor(Fraction(total, 2 ** (document["grid_bits"] - 5))) for total in totals]
+        if document["link"] == "softmax":
+            errors = [p - FINE * (c == label) for c, p in enumerate(probabilities(scores))]
+        else:
+            errors = [prediction(document, scores[0]) - label]
+        added = [error * x for error in errors for x in row]
+        sums = [s + a for s, a in zip(sums, added, strict=True)]
     return [towards_zero(Fraction(s, max(len(labels), 1) * ONE)) for s in sums]
 
 
@@ -152,5 +205,6 @@ def step(document: Mapping[str, Any], found: Sequence[int]) -> list[int]:
 
 def n_weights(document: Mapping[str, Any]) -> int:
     """Return the number of weights, from the sizes of columns."""
-    sizes = {c["column"]: len(c.get("values", (0,))) for c in document["features"]}
-    return 1 + sum(sizes.values()) + sum(prod(sizes[name] for name in cross) for cross in document["crosses"])
+    sizes = {c["column"]: many(c) or 1 for c in document["features"]}
+    crosses = sum(prod(sizes[name] for name in cross) for cross in document["crosses"])
+    return (1 + sum(sizes.values()) + crosses) * len(document["label"].get("values", (0,)))

@@ -10,6 +10,7 @@ import pandas as pd
 from ptklib.clustering import Clustering
 from ptklib.counts import CountFeaturizer
 from ptklib.covariance import CovarianceMatrix
+from ptklib.draw_discard.model import DrawDiscardModel
 from ptklib.embeddings import UserEmbeddings
 from ptklib.linear import AdaSSPRegressor
 from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
@@ -327,6 +328,57 @@ EXAMPLES = [
         other={"quantiles": [0.25]},
     ),
 ]
+
+LOCAL_EXAMPLES = [
+    Example(
+        "logistic-of-devices",
+        DrawDiscardModel(
+            {"speed": (0, 60), "zone": ["a", "b", "c"], "hour": {"hash_buckets": 4}},
+            "long",
+            crosses=[["zone", "hour"]],
+            epsilon=2.0,
+        ),
+        other={"k": 5},
+    ),
+    Example(
+        "softmax-of-devices-from-y",
+        DrawDiscardModel(
+            {"zone": ["a", "b", "c"], "fare": (0, 50)},
+            classes=["no", "yes", "maybe"],
+            clip="l2",
+            noise="gaussian",
+            epsilon=2.0,
+            delta=1e-6,
+        ),
+        other={"classes": ["yes", "no", "maybe"]},
+        label="long",
+    ),
+    Example(
+        "linear-of-devices-by-each-weight",
+        DrawDiscardModel(
+            {"hour": range(4), "fare": [0, 50]},
+            "speed",
+            model="linear",
+            label_bounds=(0, 60),
+            clip="coordinate",
+            epsilon=1.0,
+        ),
+        other={"label_bounds": (0, 61)},
+    ),
+    Example(
+        "predictions-of-instances",
+        DrawDiscardModel(
+            {"hour": range(4), "fare": [0, 50]},
+            "long",
+            k=3,
+            devices="zone",
+            average="predictions",
+            epsilon=1.0,
+        ),
+        other={"average": "weights"},
+    ),
+]
+"""Those whose noise devices add: no block pays for them, so tests of central losses leave them out."""
 
 
 def label_of(example: Example, data: pd.DataFrame) -> Any:

@@ -61,7 +61,7 @@ def check_team_code(tables: Tables, noise_variance: Mapping[str, float], code: T
 
 
 def _check_texts(what: str, column: pa.ChunkedArray) -> None:
-    from ptklib.keys import TEXT_BYTES_MAX  # loads pandas
+    from ptklib.scalars import TEXT_BYTES_MAX  # loads numpy
 
     longest = pc.max(pc.binary_length(column)).as_py()
     if longest is not None and longest > TEXT_BYTES_MAX:
