@@ -56,8 +56,8 @@ def inputs_of(specification: Specification) -> list[tuple[str, str]]:
         )
         found += [(feature.column, as_text(value)) for value in values[feature.column]]
     for cross in specification.crosses:
-        combined = product(*(values[name] for name in cross))
-        found += [("*".join(cross), json.dumps(one, ensure_ascii=False)) for one in combined]
+        coded = [values[name] for name in cross if name in values]
+        found += [("*".join(cross), json.dumps(one, ensure_ascii=False)) for one in product(*coded)]
     return found
 
 

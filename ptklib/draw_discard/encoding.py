@@ -54,7 +54,8 @@ def encode_rows(specification: Specification, rows: Any) -> EncodedRows:
     EncodedRows
         A number beyond its bounds, or infinite, becomes the bound. A number that is missing, NaN or beyond float64, and
         anything that is no number, becomes 0 (that is the lower bound). A value that was not declared, or is missing,
-        uses no weight, nor do its crosses. A row whose label is missing, NaN or no number, or no declared class, is
+        uses no weight, nor do its crosses. Numbers of a cross are multiplied, from left to right, and rounded to units
+        of `ONE` each time, half of one up. A row whose label is missing, NaN or no number, or no declared class, is
         left out. Booleans count as the numbers 0 and 1, but as a category only among booleans.
 
     Raises
@@ -110,30 +111,36 @@ def places_of(specification: Specification, columns: Ints) -> tuple[Ints, Ints]:
     values = np.zeros_like(places)
     values[:, 0] = ONE
     codes: dict[str, Ints] = {}
+    numbers: dict[str, Ints] = {}
     for place, feature in enumerate(specification.features, 1):
         column = columns[:, place - 1]
         if isinstance(feature, Coded):
             codes[feature.column] = column
             _place(column, int(starts[place]), places[:, place], values[:, place])
         else:
+            numbers[feature.column] = column
             places[:, place] = starts[place]
             values[:, place] = column
     lengths = {f.column: len(f) for f in specification.features if isinstance(f, Coded)}
     for place, cross in enumerate(specification.crosses, 1 + len(specification.features)):
         combined = np.zeros(len(columns), dtype=np.int64)
         outside = np.zeros(len(columns), dtype=np.bool_)
+        times = np.full(len(columns), ONE)
         for name in cross:
-            combined = combined * lengths[name] + codes[name]
-            outside |= codes[name] == OUTSIDE
+            if name in lengths:
+                combined = combined * lengths[name] + codes[name]
+                outside |= codes[name] == OUTSIDE
+            else:
+                times = (times * numbers[name] + ONE // 2) // ONE
         combined[outside] = OUTSIDE
-        _place(combined, int(starts[place]), places[:, place], values[:, place])
+        _place(combined, int(starts[place]), places[:, place], values[:, place], times)
     return places, values
 
 
-def _place(codes: Ints, start: int, places: Ints, values: Ints) -> None:
+def _place(codes: Ints, start: int, places: Ints, values: Ints, times: Ints | int = ONE) -> None:
     known = codes != OUTSIDE
     places[known] = start + codes[known]
-    values[known] = ONE
+    values[known] = np.broadcast_to(times, codes.shape)[known]
 
 
 def _whole(shares: Floats, units: int) -> Ints:

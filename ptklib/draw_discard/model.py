@@ -54,7 +54,8 @@ class DrawDiscardModel(Labelled):
         Public values of the label, 2 to 256. Each has weights of its own. Rows with another label are left out.
     label_bounds : tuple (low, high), optional
     crosses : sequence of sequence of str
-        Two or three columns each, which are no numbers: each combination of their values has a weight.
+        Two or three columns each: each combination of their values has a weight, multiplied by the numbers among
+        them.
     k : int, default 20
         Instances that the server keeps.
     learning_rate, max_norm : float, default 0.001 and 1
@@ -75,8 +76,8 @@ class DrawDiscardModel(Labelled):
     tables_ : dict of str to pyarrow.Table
         Released. ``weights``, keyed by ``class``, ``input`` and ``value``: ``weight``. ``class`` is empty where there
         are none. ``input`` is a column, columns of a cross joined by ``*``, or ``1`` for the constant. ``value`` is the
-        value as a text (of a cross, a JSON list), and empty for numbers. With ``average="predictions"`` also
-        ``instances``, with ``instance`` as a further key.
+        value as a text (of a cross, a JSON list without numbers), and empty for numbers. With
+        ``average="predictions"`` also ``instances``, with ``instance`` as a further key.
     weights_ : ndarray of shape (n_weights,)
         Means of the instances, for inputs from 0 to 1.
     classes_ : ndarray

@@ -55,13 +55,14 @@ class Specification:
     ----------
     features : sequence of Numeric, Categorical or Hashed
         Weights are, in this order: an intercept; one for each numeric column, and one for each value or bucket of the
-        others; one for each combination of values in each cross, the last column running fastest.
+        others; one for each combination of values in each cross, the last column running fastest. A number in a cross
+        multiplies what its other columns use; a cross of numbers alone has one weight.
     label : Numeric or Categorical
         What is predicted, between its bounds. For ``link="logistic"`` the bounds are 0 and 1. For ``link="softmax"`` it
         is a column of 2 to `CLASSES_MAX` values, the classes. Each class has all of the weights above, in its order.
     link : {"linear", "logistic", "softmax"}
     crosses : sequence of sequence of str
-        Two or three columns of `features` each, none of them numeric.
+        Two or three columns of `features` each.
     clip : {"l1", "l2", "coordinate"}
         What is limited: the length of the whole gradient in L1 or L2, or each entry of it, as in the paper.
     max_norm : float
@@ -289,15 +290,13 @@ def _columns(features: object) -> tuple[Column, ...]:
 def _crosses(crosses: object, features: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
     if not isinstance(crosses, list | tuple) or len(crosses) > CROSSES_MAX:
         raise InvalidParameterError(f"crosses must be a list of at most {CROSSES_MAX}")
-    known = {feature.column for feature in features if isinstance(feature, Coded)}
+    known = {feature.column for feature in features}
     found = []
     for cross in crosses:
         if not isinstance(cross, list | tuple) or not 2 <= len(cross) <= CROSSED_MAX:
             raise InvalidParameterError(f"a cross has 2 to {CROSSED_MAX} columns")
         if not all(isinstance(name, str) and name in known for name in cross) or len(set(cross)) < len(cross):
-            raise InvalidParameterError(
-                "a cross names columns of features, each once and none of them numeric"
-            )
+            raise InvalidParameterError("a cross names columns of features, each once")
         found.append(tuple(cross))
     if len({frozenset(cross) for cross in found}) < len(found):
         raise InvalidParameterError("crosses repeat a set of columns")

@@ -155,7 +155,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"classes": range(257)}, "classes"),
     ({"classes": ["a b", "c"]}, "class"),
     ({"crosses": "zone"}, "crosses"),
-    ({"crosses": [["zone", "speed"]]}, "none of them numeric"),
+    ({"crosses": [["zone", "nobody"]]}, "columns of features"),
     ({"devices": 5}, "devices"),
     ({"label": "a b"}, "label"),
     ({"k": 0}, "k must"),
@@ -242,6 +242,20 @@ def test_weights_are_found_by_class_input_and_value() -> None:
     assert table["false", "speed", ""] == 5 * unit
     assert table["true", "zone", "b"] == (21 + 7) * unit
     assert table["true", "zone*hour", '["c", 3]'] == (21 + 20) * unit
+
+
+def test_a_number_in_a_cross_multiplies_the_weight_of_its_values() -> None:
+    one = model(crosses=[["zone", "speed"]], classes=None, k=1)
+    instances = np.zeros((1, one.specification.n_weights), dtype=np.int32)
+    instances[0, -2] = 2**24  # the second of the zones
+    state = one.average_of(instances)
+    table = state.tables["weights"].to_pandas().set_index(["input", "value"])["weight"]
+    assert table["zone*speed", '["b"]'] == 1
+    released = DPEstimator.from_state(state)
+    low, high = one.features["speed"]
+    asked = {"zone": ["b", "b", "a"], "hour": [0, 0, 0], "speed": [low, high, high]}
+    chances = released.predict_proba(pd.DataFrame(asked))[:, 1]
+    assert chances == pytest.approx([0.5, 1 / (1 + math.exp(-1)), 0.5])
 
 
 def exact(example: Example, state: ReleasedState, row: dict[str, Any]) -> list[float]:

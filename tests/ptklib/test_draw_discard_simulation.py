@@ -30,7 +30,7 @@ SCHEMES: list[Scheme] = ["discard", "same", "accept", "average", "average-same"]
 def specification(**other: Any) -> Specification:
     fields: dict[str, Any] = {
         "features": [Numeric("x", 0, 1), Categorical("c", ["a", "b", "c"]), Hashed("h", 6)],
-        "crosses": [["c", "h"]],
+        "crosses": [["c", "h"], ["x", "c"]],
         "label": Numeric("y", 0, 1),
         "epsilon": 3.47,
         "k": 4,

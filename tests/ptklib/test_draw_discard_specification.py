@@ -73,6 +73,12 @@ def test_weights_are_an_intercept_columns_values_and_crosses() -> None:
     assert one.n_weights == n_weights(one.to_json()) == 101
 
 
+def test_a_number_in_a_cross_adds_no_weights() -> None:
+    one = specification(crosses=[["country", "age"], ["age", "hour", "country"]])
+    assert one.sizes == (1, 1, 3, 24, 3, 72)
+    assert one.n_weights == n_weights(one.to_json())
+
+
 def test_public_numbers_of_the_grid() -> None:
     one = specification(learning_rate=0.001, grid_bits=24, max_norm=2.0)
     assert (one.limit, one.reach) == (2**21, 2 * 16777)
@@ -118,7 +124,6 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"label": Categorical("clicked", [0, 1])}, "label"),
     ({"crosses": [["country"]]}, "cross"),
     ({"crosses": [["country", "country"]]}, "cross"),
-    ({"crosses": [["country", "age"]]}, "cross"),
     ({"crosses": [["country", "nobody"]]}, "cross"),
     ({"crosses": [["country", ["hour"]]]}, "cross"),
     ({"crosses": ["country"]}, "cross"),

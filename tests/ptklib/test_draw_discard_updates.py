@@ -117,6 +117,22 @@ def test_predictions_are_close_to_the_logistic_function() -> None:
         assert predictions(one, instance, rows)[0, 0] / FINE == pytest.approx(exact, abs=2.5e-6)
 
 
+@given(st.lists(st.tuples(*[st.floats(-0.5, 1.5)] * 2, st.sampled_from(["de", "fr", "it"])), max_size=20))
+def test_numbers_of_a_cross_are_multiplied_as_by_whole_numbers(drawn: list[tuple[float, float, str]]) -> None:
+    one = specification(
+        features=[Numeric("x", 0, 1), Numeric("z", -0.5, 1), Categorical("country", ["de", "fr"])],
+        crosses=[["x", "z"], ["country", "x"], ["x", "country", "z"]],
+    )
+    rows: dict[str, Any] = {
+        "x": [x for x, _, _ in drawn],
+        "z": [z for _, z, _ in drawn],
+        "country": [country for _, _, country in drawn],
+        "clicked": [1] * len(drawn),
+    }
+    found = encode_rows(one, rows)
+    assert dense(one, found) == slow.encoded(one.to_json(), rows)[0]
+
+
 ENTRY = st.one_of(
     st.none(),
     st.booleans(),
@@ -207,7 +223,7 @@ def test_the_gradient_is_that_of_the_loss() -> None:
 
 def test_rows_of_any_kind_of_table_become_the_same() -> None:
     one = specification()
-    rows = {
+    rows: dict[str, Any] = {
         "age": [30, 60],
         "country": ["fr", "at"],
         "night": [True, False],
@@ -225,7 +241,7 @@ def test_rows_of_any_kind_of_table_become_the_same() -> None:
 
 def test_what_is_missing_or_unknown_is_zero_and_a_row_without_a_label_is_none() -> None:
     one = specification()
-    rows = {
+    rows: dict[str, Any] = {
         "age": [math.nan, None, "60", math.inf, -math.inf, 60, np.datetime64(60, "ns")],
         "country": ["de", "at", None, 1, "fr", "fr", "fr"],
         "night": [True, False, 1, "True", None, np.bool_(True), True],

@@ -83,14 +83,15 @@ def code(values: Sequence[Any], entry: Any) -> int | None:
 
 
 def layout(document: Mapping[str, Any]) -> list[Any]:
-    """Return what each weight of a class stands for: None, a column, or pairs of column and value."""
+    """Return what each weight of a class stands for: None, a column, or numbers and pairs of column and value."""
     weights: list[Any] = [None]
     sizes = {c["column"]: many(c) for c in document["features"]}
     for name, size in sizes.items():
-        weights += [name] if size is None else [((name, v),) for v in range(size)]
+        weights += [name] if size is None else [((), ((name, v),)) for v in range(size)]
     for cross in document["crosses"]:
-        pairs = [[(name, v) for v in range(sizes[name] or 0)] for name in cross]
-        weights += list(product(*pairs))
+        numbers = tuple(name for name in cross if sizes[name] is None)
+        pairs = [[(name, v) for v in range(sizes[name] or 0)] for name in cross if name not in numbers]
+        weights += [(numbers, some) for some in product(*pairs)]
     return weights
 
 
@@ -118,7 +119,11 @@ def encoded(
             elif isinstance(weight, str):
                 row.append(found[weight] or 0)
             else:
-                row.append(ONE if all(found[name] == value for name, value in weight) else 0)
+                numbers, pairs = weight
+                times = ONE if all(found[name] == value for name, value in pairs) else 0
+                for name in numbers:
+                    times = floor(Fraction(times * (found[name] or 0), ONE) + Fraction(1, 2))
+                row.append(times)
         inputs.append(row)
         labels.append(wanted)
     return inputs, labels
