@@ -1,6 +1,7 @@
-"""Draw and Discard: models that devices train with local differential privacy; the parts without a network."""
+"""Draw and Discard: models that devices train with local differential privacy, and what a device does."""
 
 from ptklib.draw_discard.columns import Categorical, Hashed, Numeric
+from ptklib.draw_discard.device import Device
 from ptklib.draw_discard.encoding import EncodedRows, encode_rows
 from ptklib.draw_discard.instances import (
     HonestRange,
@@ -12,22 +13,45 @@ from ptklib.draw_discard.instances import (
     spam_multiple,
     start_instances,
 )
+from ptklib.draw_discard.limits import Limits
 from ptklib.draw_discard.losses import ReportLoss, report_loss
+from ptklib.draw_discard.odometer import Odometer
+from ptklib.draw_discard.refusals import (
+    DeviceError,
+    LimitReached,
+    NoAnswer,
+    NotAllowed,
+    OdometerError,
+    Refused,
+    ServerRefused,
+    UntrustedAnswer,
+)
 from ptklib.draw_discard.simulation import Devices, Simulation
 from ptklib.draw_discard.specification import Specification
 from ptklib.draw_discard.updates import clipped_step, make_report, mean_gradient
 
 __all__ = [
     "Categorical",
+    "Device",
+    "DeviceError",
     "Devices",
     "EncodedRows",
     "Hashed",
     "HonestRange",
+    "LimitReached",
+    "Limits",
+    "NoAnswer",
+    "NotAllowed",
     "Numeric",
+    "Odometer",
+    "OdometerError",
     "RecentRanges",
+    "Refused",
     "ReportLoss",
+    "ServerRefused",
     "Simulation",
     "Specification",
+    "UntrustedAnswer",
     "average_instances",
     "clipped_step",
     "draw_instance",

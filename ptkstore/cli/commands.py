@@ -135,6 +135,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "streams.rows:forget",
             "Erase the rows of a user from all windows that are still kept. The answer is the same if there were none.",
         ),
+        "device": Entry("devices.devices:device_app", "Devices that contribute to models and send no row."),
     },
     "Privacy officers": {
         "budget": Entry(

@@ -1,0 +1,1 @@
+"""Commands about devices that learn from their own rows: `ptk device`."""
