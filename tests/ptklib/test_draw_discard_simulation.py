@@ -230,6 +230,22 @@ def test_what_is_refused_changes_nothing_and_is_counted() -> None:
     assert any(np.array_equal(row, seen[1]) for row in simulation.instances)
 
 
+def test_a_report_survives_in_the_long_run_with_probability_one_in_k() -> None:
+    """Lemma 2 of the paper. A binomial of 600 and a third is within 75 of 200 but once in 10**10 runs."""
+    one = specification(features=[Numeric("x", 0, 1)], crosses=[], k=3)
+    devices = Devices.of(one, {"x": [0.5], "y": [None]})  # its steps are zero
+    survived = 0
+    for _ in range(600):
+        instances = np.zeros((3, 2), dtype=np.int32)
+        instances[0] = 7  # what a report has just put
+        found = (
+            Simulation(devices, instances=instances, noise=False).run(np.zeros(120, dtype=np.int64)).instances
+        )
+        assert len(np.unique(found)) == 1
+        survived += int(found[0, 0] == 7)
+    assert abs(survived - 200) < 75
+
+
 def test_one_report_in_k_is_accepted() -> None:
     """A binomial of 4,000 and a quarter leaves 820 to 1,180 less than once in 10**10."""
     one = specification(features=[Numeric("x", 0, 1)], crosses=[])
