@@ -36,6 +36,10 @@ class Settings(BaseSettings):
         None, description="key store, a directory as a path or file:// URL; <home>/keys by default"
     )
     redis_url: str | None = Field(None, description="broker; a redis-server started in the home by default")
+    devices_redis_url: str | None = Field(
+        None,
+        description="Redis of models that devices train, which must keep no file; one started in the home by default",
+    )
     online_store: Literal["auto", "redis", "packed", "sqlite"] = Field(
         "auto",
         description="where Feast keeps online rows; auto: Redis if PTK_REDIS_URL is set, else a file; packed: "

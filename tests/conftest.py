@@ -21,7 +21,7 @@ pytest_plugins = [
     "tests.support.team_code",
 ]
 
-SERVERS = {"redis_server", "postgres", "webhook_receiver"}
+SERVERS = {"redis_server", "devices_redis", "postgres", "webhook_receiver"}
 KEPT = {"PTK_TEST_DATA", "PTK_TEST_WITHOUT"}  # where real data lie; which tools may be missing
 
 

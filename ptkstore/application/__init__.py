@@ -15,6 +15,7 @@ from ptkstore.application import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application import delivery as delivery
+    from ptkstore.application import devices as devices
     from ptkstore.application import identity as identity
     from ptkstore.application import ingest as ingest
     from ptkstore.application import ledger as ledger

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from ptkstore.domain.tickets import Refusal
+
 if TYPE_CHECKING:
+    from ptklib.arrays import Floats
     from ptklib.draw_discard.instances import Instances as Weights
+    from ptklib.draw_discard.specification import Specification
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,37 @@ class Epoch:
 
     id: str
     specification: str
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePtk:
+    """A PTK that devices train, as the catalog has it now.
+
+    Parameters
+    ----------
+    ptk_id, stream : str
+    specification : Specification
+    window, window_ends : int, datetime
+        The window whose version the reports of now enter.
+    report_epsilon, reports_per_window, reports_in_all : float, int, int
+        What the stream lets a report lose, and a device send.
+    start : callable
+        Reads the weights that a new epoch begins around; None for zero.
+    """
+
+    ptk_id: str
+    stream: str
+    specification: Specification
+    window: int
+    window_ends: datetime
+    report_epsilon: float
+    reports_per_window: int
+    reports_in_all: int
+    start: Callable[[], Floats | None] = lambda: None
+
+
+ReadDevicePtk = Callable[[str], DevicePtk]
+"""Reads a PTK that devices train afresh; `UnknownName` if there is none of this id."""
 
 
 class InstancesView(Protocol):
@@ -52,19 +89,60 @@ class InstancesView(Protocol):
 class Instances(InstancesView, Protocol):
     """Instances of PTKs."""
 
-    def begin(self, ptk_id: str, specification: str, instances: Weights) -> Epoch:
-        """Begin an epoch, unless there is one of this specification; return the one that there is then.
+    def begin(
+        self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
+    ) -> Epoch:
+        """Begin an epoch in place of the one that the caller saw; return the one that there is then.
+
+        Of processes that begin one at the same time, one succeeds and the others return its epoch.
 
         Parameters
         ----------
         ptk_id : str
         specification : str
-            Its digest.
+            Its digest, read after `replaces`: so nobody brings back a specification that was replaced meanwhile.
         instances : ndarray of shape (k, n_weights), int32
-            What it begins with. Those of another specification are forgotten.
+            What it begins with.
+        replaces : Epoch or None
+            The epoch that the caller saw. Its instances are forgotten. If there is another one by now, it is left.
 
         Raises
         ------
         Unavailable
             When nothing can be kept now.
         """
+
+    def forget_older(self, ptk_id: str) -> None:
+        """Forget what is left of epochs that are over; repeatable."""
+
+    def forget(self, ptk_id: str) -> None:
+        """End the epoch of a PTK and forget its instances; repeatable. `Unavailable` when that cannot be done now."""
+
+    def check(self) -> None:
+        """Raise `Refused` if what is overwritten in this server may be kept somewhere, `Unavailable` if it is away."""
+
+
+class Reports(Protocol):
+    """What devices draw and put: each call is awaited, and no two wait for each other.
+
+    Each raises `Unavailable` when nobody answers, or the epoch's instances cannot be kept.
+    """
+
+    async def draw(
+        self, ptk_id: str, epoch: str, k: int, mark: bytes, seconds: int
+    ) -> memoryview | bytes | Refusal:
+        """Spend a ticket on a draw, and return the bytes of a uniformly random instance of k.
+
+        Parameters
+        ----------
+        mark : bytes
+            By which the ticket is remembered.
+        seconds : int
+            For how long, at least.
+        """
+
+    async def spend(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
+        """Spend a ticket, with which something was drawn, on a put; None if it may be put now."""
+
+    async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
+        """Write a report over a uniformly random instance of k, whichever was drawn; None if it counts."""

@@ -127,6 +127,18 @@ class KeyStore(Protocol):
     def draft_ids(self) -> tuple[str, ...]:
         """Name the drafts that have a key, written or not, sorted."""
 
+    def ticket_key(self) -> bytes:
+        """Return the store's 32-byte key of devices' tickets; made at first use."""
+
+    def checkpoint_key(self, ptk_id: str, epoch: str) -> bytes:
+        """Return the 32-byte key of an epoch's checkpoints; made at first use, `WindowGone` once destroyed."""
+
+    def checkpoints(self) -> frozenset[tuple[str, str]]:
+        """Return the PTKs and epochs whose checkpoints have a key."""
+
+    def destroy_checkpoint(self, ptk_id: str, epoch: str) -> None:
+        """Destroy the key of an epoch's checkpoints; repeatable."""
+
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a subscription's signing secret."""
 

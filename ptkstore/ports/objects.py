@@ -88,6 +88,22 @@ class Staging(Protocol):
         """Name all drafts that exist."""
 
 
+class Checkpoints(Protocol):
+    """The newest instances of each PTK that devices train, encrypted: one file, overwritten."""
+
+    def write(self, ptk_id: str, epoch: str, content: bytes, key: bytes) -> None:
+        """Put a checkpoint in the place of the last one, whole; durable on return."""
+
+    def epoch(self, ptk_id: str) -> str | None:
+        """Return the epoch of the last checkpoint; None if there is none."""
+
+    def read(self, ptk_id: str, epoch: str, key: bytes) -> bytes:
+        """Return what the last checkpoint holds; `CorruptObject` if it was changed, or is of another epoch."""
+
+    def delete(self, ptk_id: str) -> None:
+        """Delete the checkpoint; repeatable."""
+
+
 class Lake(Protocol):
     """Published states for everyone: written once, manifest last, verified by hash on every read."""
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptkstore.adapters.processes import RedisServer, make_home
+from ptkstore.adapters.processes import ForgetfulRedisServer, RedisServer, make_home
 from ptkstore.adapters.runtime import SilentSteps, SystemClock
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin, Read
@@ -21,9 +21,16 @@ from ptkstore.settings import Settings
 from ptkstore.wiring.tracing import TracedSteps
 
 if TYPE_CHECKING:
+    from ptkstore.adapters.devices import RedisInstances, RedisReports
     from ptkstore.adapters.feast import RedisOnline, SqliteOnline
     from ptkstore.adapters.keys import FileKeyStore, FileSigner
-    from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
+    from ptkstore.adapters.objects import (
+        FsspecBundles,
+        FsspecCheckpoints,
+        FsspecLake,
+        FsspecRawZone,
+        FsspecStaging,
+    )
     from ptkstore.adapters.sandbox.parent import BubblewrapSandbox, ChildRuns
     from ptkstore.adapters.sql import SqlCatalog
     from ptkstore.adapters.streams import RedisStreams
@@ -97,6 +104,14 @@ class Adapters:
 
         self._home_unless(self.settings.raw_url)
         return FsspecStaging(self.settings.raw, AesGcmSealer())
+
+    @cached_property
+    def checkpoints(self) -> FsspecCheckpoints:
+        from ptkstore.adapters.keys import AesGcmSealer
+        from ptkstore.adapters.objects import FsspecCheckpoints
+
+        self._home_unless(self.settings.raw_url)
+        return FsspecCheckpoints(self.settings.raw, AesGcmSealer())
 
     @cached_property
     def lake(self) -> FsspecLake:
@@ -182,6 +197,18 @@ class Adapters:
 
         return RedisStreams(self.redis_url)
 
+    @cached_property
+    def instances(self) -> RedisInstances:
+        from ptkstore.adapters.devices import RedisInstances
+
+        return RedisInstances(self.devices_redis_url)
+
+    @cached_property
+    def reports(self) -> RedisReports:
+        from ptkstore.adapters.devices import RedisReports
+
+        return RedisReports(self.devices_redis_url)
+
     @property
     def begin(self) -> Begin:
         """Starts a transaction on the catalog."""
@@ -258,6 +285,11 @@ class Adapters:
         return named.replace("redis+socket://", "unix://", 1)
 
     @property
+    def devices_redis_url(self) -> str:
+        """The URL of the Redis of models that devices train."""
+        return self.settings.devices_redis_url or ForgetfulRedisServer(self.settings.root).client_url
+
+    @property
     def feast_registry_url(self) -> str:
         """Where Feast's registry lies: beside the catalog in PostgreSQL, else in a file of its own."""
         return self.settings.database_url or f"sqlite:///{self.settings.root / 'feast' / 'registry.db'}"
@@ -288,6 +320,6 @@ class Adapters:
 
     def close(self) -> None:
         """Give connections back."""
-        for name in ("courier", "event_streams", "catalog", "traces"):
+        for name in ("courier", "event_streams", "instances", "catalog", "traces"):
             if name in self.__dict__:
                 self.__dict__[name].close()

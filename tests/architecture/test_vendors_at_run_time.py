@@ -39,6 +39,7 @@ FEAST = FRAMES | {
     "cryptography",
     "fastapi",
     "feast",
+    "hiredis",  # the client of Redis loads it
     "jinja2",
     "opentelemetry",
     "orjson",
@@ -51,6 +52,7 @@ FEAST = FRAMES | {
 }
 
 ADAPTERS: dict[str, set[str]] = {
+    "ptkstore.adapters.devices": ARRAYS | NOISE | {"hiredis"},
     "ptkstore.adapters.feast": TABLES,
     "ptkstore.adapters.keys": ARRAYS | {"cryptography"},
     "ptkstore.adapters.objects": TABLES | {"fsspec"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.processes import ForgetfulRedisServer, RedisServer
 from tests.services.ceph import Ceph, missing, running_ceph
 from tests.services.postgres import Postgres, running_postgres
 from tests.support.plugins.lacking import without
@@ -19,6 +19,13 @@ from tests.support.receiver import WebhookReceiver
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A real redis-server, shared by the session: use keys or databases of your own."""
     with RedisServer(tmp_path_factory.mktemp("redis-home")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def devices_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForgetfulRedisServer]:
+    """A real redis-server that keeps no file, shared by the session: use PTKs or databases of your own."""
+    with ForgetfulRedisServer(tmp_path_factory.mktemp("devices-home")) as server:
         yield server
 
 

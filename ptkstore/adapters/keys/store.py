@@ -38,7 +38,7 @@ _OTHER_POLICY = (
     "stream {!r} was created with another policy than its journal in the catalog holds; it opens nothing. Put the "
     "catalog back as it was"
 )
-_ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "policies", "locks")
+_ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "policies", "locks", "devices")
 
 
 class FileKeyStore(ServiceLock):
@@ -238,6 +238,30 @@ class FileKeyStore(ServiceLock):
         """Return the drafts that have a key."""
         return tuple(sorted(path.stem for path in (self._root / "drafts").glob("*.key")))
 
+    def ticket_key(self) -> bytes:
+        """Return the key of devices' tickets; made at first use."""
+        with self._locked("devices"):
+            return _key_made_once(self._root / "devices" / "tickets.key", "tickets")
+
+    def checkpoint_key(self, ptk_id: str, epoch: str) -> bytes:
+        """Return the key of an epoch's checkpoints; made at first use."""
+        path = self._checkpoint_path(ptk_id, epoch)
+        with self._locked("devices"):
+            return _key_made_once(path, f"epoch {epoch}")
+
+    @files.storage_errors()
+    def checkpoints(self) -> frozenset[tuple[str, str]]:
+        """Return the PTKs and epochs whose checkpoints have a key."""
+        paths = (path for path in (self._root / "devices").glob("*@*.key") if not _tombstone(path).exists())
+        parted = (path.stem.partition("@") for path in paths)
+        return frozenset((ptk_id, epoch) for ptk_id, _, epoch in parted)
+
+    def destroy_checkpoint(self, ptk_id: str, epoch: str) -> None:
+        """Destroy the key of an epoch's checkpoints for ever."""
+        path = self._checkpoint_path(ptk_id, epoch)
+        with self._locked("devices"):
+            _destroy_key(path)
+
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a signing secret; the same one again changes nothing, another one is `NameTaken`."""
         path = self._secret_path(subscription_id)
@@ -343,6 +367,9 @@ class FileKeyStore(ServiceLock):
     def _forget_batches(self, window: WindowId) -> None:
         if self._batches_path(window).exists():
             files.destroy(self._batches_path(window))
+
+    def _checkpoint_path(self, ptk_id: str, epoch: str) -> Path:
+        return self._root / "devices" / f"{_checked_id('PTK', ptk_id)}@{_checked_id('epoch', epoch)}.key"
 
     def _secret_path(self, subscription_id: str) -> Path:
         return self._root / "webhooks" / f"{_checked_id('subscription', subscription_id)}.secret"

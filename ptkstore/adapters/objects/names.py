@@ -10,6 +10,7 @@ from ptkstore.errors import InvalidRequest
 
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,191}")
 STAGING = "_staging"  # the staging area in a raw zone; no stream can be called so
+CHECKPOINTS = f"{STAGING}/_checkpoints"  # no draft can be called so
 UNFINISHED = ".unfinished-"  # no valid name begins with a dot: what a crashed writer left is never read
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptkstore.adapters.objects.names import STAGING, checked_token
+from ptkstore.adapters.objects.names import CHECKPOINTS, STAGING, checked_token
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.keys import Sealer
@@ -50,7 +50,8 @@ class FsspecStaging:
 
     def drafts(self) -> tuple[str, ...]:
         """Return the ids of all drafts of which any file exists."""
-        return self._place.folders(STAGING)
+        beside = CHECKPOINTS.rpartition("/")[2]
+        return tuple(name for name in self._place.folders(STAGING) if name != beside)
 
 
 def _folder(draft_id: str) -> str:

@@ -3,12 +3,13 @@
 from ptkstore.adapters.processes.listening import check_port, listen
 from ptkstore.adapters.processes.private_paths import make_home
 from ptkstore.adapters.processes.redis_ping import answers_ping
-from ptkstore.adapters.processes.redis_server import RedisServer
+from ptkstore.adapters.processes.redis_server import ForgetfulRedisServer, RedisServer
 from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
 
 __all__ = [
     "ChildStatus",
     "Command",
+    "ForgetfulRedisServer",
     "RedisServer",
     "Supervisor",
     "answers_ping",

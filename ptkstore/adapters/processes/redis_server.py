@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from ptkstore.adapters.processes.private_paths import (
     Lock,
@@ -19,7 +20,6 @@ from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.supervisor import Command, Supervisor
 from ptkstore.errors import Unavailable
 
-NAME = "redis"
 READY_WITHIN_SECONDS = 60.0  # a large append-only file takes a while to load
 GIVE_UP_AFTER_STARTS = 4
 ORPHAN_ENDS_WITHIN_SECONDS = 3.0
@@ -43,13 +43,17 @@ class RedisServer:
     back after a kill -9 with what it had acknowledged, and dies with this process.
     """
 
+    name = "redis"
+    options: ClassVar[Mapping[str, str]] = {"appendonly": "yes", "appendfsync": "everysec"}
+    disabled: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, home: Path, *, supervisor: Supervisor | None = None) -> None:
         """Given a supervisor that runs, the server is one of its commands, in its lowest tier."""
         self._home = home.absolute()
         self._own_supervisor = supervisor is None
         self._supervisor = supervisor
         self._lock: Lock | None = None
-        self._socket = socket_directory(home) / "redis.sock"
+        self._socket = socket_directory(home) / f"{self.name}.sock"
 
     @property
     def celery_url(self) -> str:
@@ -75,7 +79,7 @@ class RedisServer:
         """
         binary = redis_binary()
         make_home(self._home)
-        data = private_directory(self._home / "redis", tighten=True)
+        data = private_directory(self._home / self.name, tighten=True)
         private_directory(self._socket.parent)
         held = f"a Redis of {self._home} is already running; stop it first, or use another home"
         # The server holds the lock as well, so two never write one file, not even while the orphan of a
@@ -83,7 +87,7 @@ class RedisServer:
         self._lock = Lock(data / "server.lock", ORPHAN_ENDS_WITHIN_SECONDS, held)
         if self._supervisor is None:
             self._supervisor = Supervisor(self._home, exclusive=False).start()
-        self._supervisor.run(Command(NAME, self._argv(binary, data), tier=0, keep_fds=(self._lock.fd,)))
+        self._supervisor.run(Command(self.name, self._argv(binary, data), tier=0, keep_fds=(self._lock.fd,)))
         try:
             self._wait_until_it_answers(self._supervisor)
         except Unavailable:
@@ -95,7 +99,7 @@ class RedisServer:
         """Let it write everything down, then end it. Stopping twice is harmless."""
         if self._lock is None or self._supervisor is None:
             return
-        self._supervisor.remove(NAME)  # on TERM Redis syncs its append-only file before it exits
+        self._supervisor.remove(self.name)  # on TERM Redis syncs its append-only file before it exits
         if self._own_supervisor:
             self._supervisor.stop()
             self._supervisor = None
@@ -125,18 +129,44 @@ class RedisServer:
             "protected-mode": "yes",
             "unixsocket": str(self._socket),
             "unixsocketperm": "700",
-            "appendonly": "yes",
-            "appendfsync": "everysec",
             "save": "",
             "maxmemory-policy": "noeviction",
             "daemonize": "no",
+            **self.options,
         }
-        return (str(binary), *(word for key, value in options.items() for word in (f"--{key}", value)))
+        disabled = (word for command in self.disabled for word in ("--rename-command", command, ""))
+        return (
+            str(binary),
+            *(word for key, value in options.items() for word in (f"--{key}", value)),
+            *disabled,
+        )
 
     def _wait_until_it_answers(self, supervisor: Supervisor) -> None:
         until = time.monotonic() + READY_WITHIN_SECONDS
         while not self.answers():
-            starts = next(one.starts for one in supervisor.status() if one.name == NAME)
+            starts = next(one.starts for one in supervisor.status() if one.name == self.name)
             if starts >= GIVE_UP_AFTER_STARTS or time.monotonic() > until:
                 raise Unavailable(f"redis-server does not answer; see {self._home / 'log' / 'redis.log'}")
             time.sleep(LOOK_EVERY_SECONDS)
+
+
+class ForgetfulRedisServer(RedisServer):
+    """A second one in the home, for models that devices train: what was overwritten there is nowhere any more.
+
+    It keeps no file and no slow log, and has no command by which somebody else could have it write, copy or show what
+    it is sent.
+    """
+
+    name = "devices-redis"
+    options: ClassVar[Mapping[str, str]] = {"appendonly": "no", "slowlog-log-slower-than": "-1"}
+    disabled: ClassVar[tuple[str, ...]] = (
+        "SAVE",
+        "BGSAVE",
+        "BGREWRITEAOF",
+        "DEBUG",
+        "MONITOR",
+        "SYNC",
+        "PSYNC",
+        "REPLICAOF",
+        "SLAVEOF",
+    )

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
-from ptkstore.adapters.processes import Command, RedisServer, Supervisor, check_port
+from ptkstore.adapters.processes import Command, ForgetfulRedisServer, RedisServer, Supervisor, check_port
+from ptkstore.errors import Unavailable
 from ptkstore.settings import Settings
+from ptkstore.wiring.adapters import Adapters
 
 PROCESSES = ("worker", "relay", "schedule")
 
 
 @contextmanager
 def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supervisor]:
-    """Run workers, relay and schedule, and a redis-server unless `PTK_REDIS_URL` names one, as long as this block.
+    """Run workers, relay and schedule, and what Redis they need, as long as this block.
 
-    With `api_port` also the HTTP API and the console, on loopback.
+    That is a redis-server unless `PTK_REDIS_URL` names one, and another for models that devices train unless
+    `PTK_DEVICES_REDIS_URL` does. With `api_port` also the HTTP API and the console, on loopback.
     """
     modules: dict[str, tuple[str, ...]] = {name: (f"workers.{name}",) for name in PROCESSES}
     if api_port is not None:
@@ -25,7 +28,16 @@ def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supe
     with Supervisor(settings.root) as supervisor:
         if api_port is not None:  # a server that cannot listen would be started again for ever
             check_port("127.0.0.1", api_port, option="--api-port")
-        redis = None if settings.redis_url else RedisServer(settings.root, supervisor=supervisor).start()
+        if settings.devices_redis_url is not None:
+            _check_forgets(settings)
+        servers = [
+            kind(settings.root, supervisor=supervisor).start()
+            for kind, elsewhere in (
+                (RedisServer, settings.redis_url),
+                (ForgetfulRedisServer, settings.devices_redis_url),
+            )
+            if elsewhere is None
+        ]
         for name, module in modules.items():
             supervisor.run(Command(name, (sys.executable, "-m", *module), env=environment(settings), tier=2))
         try:
@@ -33,8 +45,14 @@ def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supe
         finally:
             for name in modules:
                 supervisor.remove(name)
-            if redis is not None:
-                redis.stop()
+            for server in servers:
+                server.stop()
+
+
+def _check_forgets(settings: Settings) -> None:
+    """Raise `Refused` if the Redis that is named for devices keeps what they send; one that is away may come."""
+    with closing(Adapters(settings)) as adapters, suppress(Unavailable):
+        adapters.instances.check()
 
 
 def environment(settings: Settings) -> dict[str, str]:

@@ -1,0 +1,130 @@
+"""Instances of models in Redis: begun, read and forgotten."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptkstore.adapters.devices.forgetting import check_forgets
+from ptkstore.adapters.devices.keys import epoch_key, instances_key, over_key
+from ptkstore.errors import Unavailable, UnknownName
+from ptkstore.ports.devices import Epoch
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard.instances import Instances as Weights
+
+PATIENCE_SECONDS = 5.0
+_PACKED = np.dtype("<i4")
+
+
+class RedisInstances:
+    """`Instances` in a Redis that forgets what is overwritten."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def epoch(self, ptk_id: str) -> Epoch | None:
+        """Return the epoch of a PTK."""
+        with _answers():
+            return _epoch(self._client.get(epoch_key(ptk_id)))
+
+    def all(self, ptk_id: str, epoch: str) -> Weights:
+        """Return the k instances of an epoch, all as they were at one moment."""
+        with _answers():
+            found = self._client.hgetall(instances_key(ptk_id, epoch))
+        rows = [found.get(b"%d" % place) for place in range(len(found))]
+        if not rows or None in rows or len({len(row) for row in rows if row is not None}) != 1:
+            raise UnknownName("epoch", epoch)
+        packed = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=_PACKED)
+        return packed.reshape(len(rows), -1).astype(np.int32)
+
+    def begin(
+        self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
+    ) -> Epoch:
+        """Begin an epoch, whole or not at all, unless somebody did meanwhile."""
+        from redis.exceptions import WatchError
+
+        key, fresh = epoch_key(ptk_id), Epoch(secrets.token_hex(8), specification)
+        packed = {str(place): row.astype(_PACKED).tobytes() for place, row in enumerate(instances)}
+        with _answers(), self._client.pipeline() as commands:
+            commands.watch(key)
+            now = _epoch(commands.get(key))
+            if now != replaces and now is not None:
+                return now
+            commands.multi()
+            commands.hset(instances_key(ptk_id, fresh.id), mapping=packed)
+            commands.set(key, f"{fresh.id} {fresh.specification}")
+            if now is not None:
+                commands.rpush(over_key(ptk_id), now.id)
+                commands.unlink(instances_key(ptk_id, now.id))
+            try:
+                commands.execute()
+            except WatchError:
+                return self.begin(ptk_id, specification, instances, replaces=replaces)
+            return fresh
+
+    def forget(self, ptk_id: str) -> None:
+        """End the epoch of a PTK, and forget its instances."""
+        now = self.epoch(ptk_id)
+        with _answers(), self._client.pipeline() as commands:
+            if now is not None:
+                commands.rpush(over_key(ptk_id), now.id)
+            commands.unlink(epoch_key(ptk_id))
+            commands.execute()
+        self.forget_older(ptk_id)
+
+    def forget_older(self, ptk_id: str) -> None:
+        """Forget what a put that was on its way, of a process that died, left of epochs that are over."""
+        with _answers():
+            over = [
+                instances_key(ptk_id, epoch.decode())
+                for epoch in self._client.lrange(over_key(ptk_id), 0, -1)
+            ]
+            if over:
+                self._client.unlink(*over)
+
+    def check(self) -> None:
+        """Raise `Refused` if the server may keep what is overwritten."""
+        with _answers():
+            check_forgets(self._client)
+
+    def close(self) -> None:
+        """Give connections back."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
+    @cached_property
+    def _client(self) -> Any:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        return redis.Redis.from_url(
+            self._url,
+            socket_timeout=PATIENCE_SECONDS,
+            socket_connect_timeout=PATIENCE_SECONDS,
+            retry=Retry(NoBackoff(), 1),  # a connection of before a restart; whoever calls tries again later
+        )
+
+
+def _epoch(said: bytes | None) -> Epoch | None:
+    if said is None:
+        return None
+    epoch_id, _, specification = said.decode().partition(" ")
+    return Epoch(epoch_id, specification)
+
+
+@contextmanager
+def _answers() -> Iterator[None]:
+    """Raise `Unavailable` where Redis does not answer, or refuses."""
+    from redis.exceptions import RedisError
+
+    try:
+        yield
+    except RedisError:
+        raise Unavailable("the devices' Redis does not answer; retry later") from None

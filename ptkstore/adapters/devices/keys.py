@@ -1,0 +1,25 @@
+"""Names of what is in the devices' Redis."""
+
+from __future__ import annotations
+
+PREFIX = "ptkd:"
+
+
+def epoch_key(ptk_id: str) -> str:
+    """Return where the epoch of a PTK is: its id, a space and the digest of its specification."""
+    return f"{PREFIX}{ptk_id}:epoch"
+
+
+def instances_key(ptk_id: str, epoch: str) -> str:
+    """Return where the instances of an epoch are: a hash from each place to packed little-endian int32."""
+    return f"{PREFIX}{ptk_id}:{epoch}:instances"
+
+
+def over_key(ptk_id: str) -> str:
+    """Return where the epochs of a PTK are listed that are over."""
+    return f"{PREFIX}{ptk_id}:over"
+
+
+def ticket_key(mark: bytes) -> bytes:
+    """Return where it is said of a spent ticket what was done with it."""
+    return b"ptkd:ticket:" + mark

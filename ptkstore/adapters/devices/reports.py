@@ -1,0 +1,69 @@
+"""What devices draw and put, in Redis: no lock, no script, and nothing that says which instance a ticket drew."""
+
+from __future__ import annotations
+
+from ptklib.mechanisms.coins import uniform_below
+from ptkstore.adapters.devices.connection import RedisConnection
+from ptkstore.adapters.devices.keys import epoch_key, instances_key, ticket_key
+from ptkstore.domain.tickets import Refusal
+
+_DRAWN, _PUT = b"drawn", b"put"
+
+
+class RedisReports:
+    """`Reports`: a draw and a put are a command each, on one random field of a hash.
+
+    A spent ticket is a key of its own, set only if it is not there, or only if it is. Whether the epoch goes on is
+    asked after each write: commands of one connection are done in order, so a put that finds it over can take back what
+    it wrote to instances that were forgotten.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._redis = RedisConnection(url)
+
+    async def draw(self, ptk_id: str, epoch: str, k: int, mark: bytes, seconds: int) -> bytes | Refusal:
+        """Spend a ticket on a draw.
+
+        Parameters
+        ----------
+        ptk_id, epoch, k : str, str, int
+            Of whose instances one is drawn.
+        mark, seconds : bytes, int
+            By which the ticket is remembered, and for how long.
+        """
+        fresh, instance, now = await self._redis.ask(
+            ("SET", ticket_key(mark), _DRAWN, "NX", "EX", seconds),
+            ("HGET", instances_key(ptk_id, epoch), uniform_below(k)),
+            ("GET", epoch_key(ptk_id)),
+        )
+        if instance is None or not _goes_on(now, epoch):
+            return Refusal.EPOCH_OVER
+        return Refusal.USED if fresh is None else bytes(instance)
+
+    async def spend(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
+        """Spend a ticket on a put."""
+        before, now = await self._redis.ask(
+            ("SET", ticket_key(mark), _PUT, "XX", "KEEPTTL", "GET"), ("GET", epoch_key(ptk_id))
+        )
+        if not _goes_on(now, epoch):
+            return Refusal.EPOCH_OVER
+        if before is None:
+            return Refusal.NOT_DRAWN
+        return None if before == _DRAWN else Refusal.USED
+
+    async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
+        """Write a report over an instance."""
+        key = instances_key(ptk_id, epoch)
+        _, now = await self._redis.ask(("HSET", key, uniform_below(k), report), ("GET", epoch_key(ptk_id)))
+        if _goes_on(now, epoch):
+            return None
+        await self._redis.ask(("UNLINK", key))
+        return Refusal.EPOCH_OVER
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._redis.close()
+
+
+def _goes_on(said: bytes | None, epoch: str) -> bool:
+    return said is not None and said.startswith(epoch.encode() + b" ")

@@ -1,0 +1,60 @@
+"""Checkpoints of instances: one encrypted file for each PTK, overwritten."""
+
+from __future__ import annotations
+
+from ptkstore.adapters.objects.names import CHECKPOINTS, checked_token
+from ptkstore.adapters.objects.places import place_at
+from ptkstore.errors import CorruptObject
+from ptkstore.ports.keys import Sealer
+
+_EPOCH_BYTES = 16
+
+
+class FsspecCheckpoints:
+    """`Checkpoints` beside the drafts of a staging area; a local one is for this user alone.
+
+    A file is the id of its epoch, and then what is sealed and bound to PTK and epoch.
+    """
+
+    def __init__(self, url: str, sealer: Sealer) -> None:
+        self._place = place_at(url, private=True)
+        self._sealer = sealer
+
+    def write(self, ptk_id: str, epoch: str, content: bytes, key: bytes) -> None:
+        """Put a checkpoint in the place of the last one."""
+        sealed = self._sealer.seal(key, content, _bound(ptk_id, epoch))
+        self._place.replace(_path(ptk_id), epoch.encode() + sealed)
+
+    def epoch(self, ptk_id: str) -> str | None:
+        """Return the epoch of the last checkpoint."""
+        found = self._found(ptk_id)
+        return None if found is None else _epoch(found)
+
+    def read(self, ptk_id: str, epoch: str, key: bytes) -> bytes:
+        """Return what the last checkpoint holds, which must be of this epoch."""
+        found = self._found(ptk_id)
+        if found is None or _epoch(found) != epoch:
+            raise CorruptObject("there is another checkpoint by now")
+        return self._sealer.open(key, found[_EPOCH_BYTES:], _bound(ptk_id, epoch))
+
+    def delete(self, ptk_id: str) -> None:
+        """Delete the file."""
+        self._place.remove(_path(ptk_id))
+
+    def _found(self, ptk_id: str) -> bytes | None:
+        try:
+            return self._place.read(_path(ptk_id))
+        except FileNotFoundError:
+            return None
+
+
+def _path(ptk_id: str) -> str:
+    return f"{CHECKPOINTS}/{checked_token('PTK id', ptk_id)}"
+
+
+def _bound(ptk_id: str, epoch: str) -> str:
+    return f"{_path(ptk_id)}@{epoch}"
+
+
+def _epoch(found: bytes) -> str:
+    return found[:_EPOCH_BYTES].decode("ascii", "replace")

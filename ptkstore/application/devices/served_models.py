@@ -1,0 +1,133 @@
+"""What a process knows of a PTK that devices train, so that a draw or put asks no catalog."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ptkstore.application.devices.epochs import Start, epoch_of
+from ptkstore.errors import UnknownName
+from ptkstore.ports.devices import DevicePtk, Epoch, Instances, ReadDevicePtk
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard.instances import Instances as Weights
+    from ptklib.draw_discard.instances import RecentRanges
+
+REFUSED_RATE = 1e-6
+"""Share of honest reports that are refused at most."""
+
+PUTS_MAX = 10_000
+"""Puts until a model is read anew, for which that holds."""
+
+RANGES_KEPT = 60
+"""And how many refreshes ago a report may have been drawn."""
+
+SpamTest = Literal["length", "range", "norm"]
+"""A test that a report failed; counted, and told to nobody who sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model as a process serves it for about a second.
+
+    Parameters
+    ----------
+    ptk_id, stream : str
+    epoch : str
+        Its id.
+    k, n_bytes : int
+        Number of instances, and bytes of each.
+    digest : str
+        Of the specification.
+    document : bytes
+        What a device is told, JSON.
+    honest : RecentRanges
+        Around the instances of now and of a while ago.
+    """
+
+    ptk_id: str
+    stream: str
+    epoch: str
+    k: int
+    n_bytes: int
+    digest: str
+    document: bytes
+    honest: RecentRanges
+
+    def failed_test(self, report: bytes) -> SpamTest | None:
+        """Return which test a report fails; None if it may be an honest one."""
+        import numpy as np
+
+        from ptklib.draw_discard.specification import WEIGHT_MAX
+
+        if len(report) != self.n_bytes:
+            return "length"
+        weights = np.frombuffer(report, dtype="<i4")
+        return "range" if (weights < -WEIGHT_MAX).any() else self.honest.refusal(weights)
+
+
+def read_served(
+    ptk_id: str,
+    before: ServedModel | None = None,
+    *,
+    read_ptk: ReadDevicePtk,
+    instances: Instances,
+    start: Start,
+) -> ServedModel:
+    """Read what is served of a PTK from now on; `UnknownName` if devices do not train it.
+
+    Parameters
+    ----------
+    ptk_id : str
+    before : ServedModel or None
+        What was served until now: reports that were drawn then are taken for a while.
+    read_ptk : callable
+        Reads the PTK afresh.
+    instances : Instances
+    start : callable
+        Makes the instances that a new epoch begins with.
+    """
+    ptk, epoch = epoch_of(ptk_id, read_ptk=read_ptk, instances=instances, start=start)
+    try:
+        weights = instances.all(ptk_id, epoch.id)
+    except UnknownName:  # lost, or over since
+        epoch = instances.begin(ptk_id, ptk.specification.digest, start(ptk), replaces=epoch)
+        weights = instances.all(ptk_id, epoch.id)
+    return _served(ptk, epoch, weights, before)
+
+
+def _served(ptk: DevicePtk, epoch: Epoch, weights: Weights, before: ServedModel | None) -> ServedModel:
+    from ptklib.draw_discard.instances import HonestRange, RecentRanges
+
+    specification = ptk.specification
+    goes_on = before is not None and before.epoch == epoch.id
+    ranges = before.honest if before is not None and goes_on else RecentRanges(RANGES_KEPT)
+    ranges.add(HonestRange.of(specification, weights, REFUSED_RATE, n_puts=PUTS_MAX))
+    return ServedModel(
+        ptk_id=ptk.ptk_id,
+        stream=ptk.stream,
+        epoch=epoch.id,
+        k=specification.k,
+        n_bytes=4 * specification.n_weights,
+        digest=specification.digest,
+        document=_document(ptk).encode(),
+        honest=ranges,
+    )
+
+
+def _document(ptk: DevicePtk) -> str:
+    return json.dumps(
+        {
+            "specification": ptk.specification.to_json(),
+            "digest": ptk.specification.digest,
+            "stream": ptk.stream,
+            "ptk": ptk.ptk_id,
+            "window": {"number": ptk.window, "ends": ptk.window_ends.isoformat()},
+            "limits": {
+                "report_epsilon": ptk.report_epsilon,
+                "reports_per_window": ptk.reports_per_window,
+                "reports_in_all": ptk.reports_in_all,
+            },
+        }
+    )

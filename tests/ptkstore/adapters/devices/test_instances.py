@@ -1,0 +1,142 @@
+"""Epochs and their instances in a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from ptkstore.adapters.devices import RedisInstances
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.errors import Unavailable, UnknownName
+from ptkstore.ports.devices import Epoch
+
+PTK, FIRST, SECOND = "team.model", "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def client(devices_redis: ForgetfulRedisServer) -> Iterator[Any]:
+    with redis.Redis.from_url(f"{devices_redis.client_url}?db=3") as made:
+        made.flushdb()
+        yield made
+
+
+@pytest.fixture
+def instances(devices_redis: ForgetfulRedisServer, client: Any) -> Iterator[RedisInstances]:
+    made = RedisInstances(f"{devices_redis.client_url}?db=3")
+    yield made
+    made.close()
+
+
+def weights(start: int, k: int = 3, n_weights: int = 4) -> np.ndarray:
+    return (np.arange(k * n_weights, dtype=np.int32) + start).reshape(k, n_weights)
+
+
+def test_what_began_is_read_as_it_was(instances: RedisInstances) -> None:
+    extremes = np.array([[-(2**31), 2**31 - 1], [0, -1]], dtype=np.int32)
+    epoch = instances.begin(PTK, FIRST, extremes)
+    assert epoch.specification == FIRST
+    assert instances.epoch(PTK) == epoch
+    found = instances.all(PTK, epoch.id)
+    assert found.dtype == np.int32
+    assert np.array_equal(found, extremes)
+
+
+def test_more_than_ten_instances_keep_their_order(instances: RedisInstances) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0, k=23))
+    assert np.array_equal(instances.all(PTK, epoch.id), weights(0, k=23))
+
+
+def test_without_an_epoch_there_is_none(instances: RedisInstances) -> None:
+    assert instances.epoch(PTK) is None
+    with pytest.raises(UnknownName):
+        instances.all(PTK, "0" * 16)
+
+
+def test_an_instance_that_was_lost_is_missed(instances: RedisInstances, client: Any) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0))
+    client.hdel(f"ptkd:{PTK}:{epoch.id}:instances", "1")
+    with pytest.raises(UnknownName):
+        instances.all(PTK, epoch.id)
+    client.hset(f"ptkd:{PTK}:{epoch.id}:instances", "1", b"short")
+    with pytest.raises(UnknownName):
+        instances.all(PTK, epoch.id)
+
+
+def test_a_new_epoch_forgets_the_instances_of_the_one_that_its_caller_saw(
+    instances: RedisInstances, client: Any
+) -> None:
+    first = instances.begin(PTK, FIRST, weights(0))
+    second = instances.begin(PTK, SECOND, weights(50), replaces=first)
+    assert second.id != first.id
+    assert instances.epoch(PTK) == second
+    assert np.array_equal(instances.all(PTK, second.id), weights(50))
+    assert client.keys("*:instances") == [f"ptkd:{PTK}:{second.id}:instances".encode()]
+
+
+def test_nobody_brings_back_what_was_replaced_meanwhile(instances: RedisInstances) -> None:
+    first = instances.begin(PTK, FIRST, weights(0))
+    second = instances.begin(PTK, SECOND, weights(50), replaces=first)
+    assert instances.begin(PTK, FIRST, weights(0), replaces=first) == second
+    assert instances.begin(PTK, FIRST, weights(0)) == second
+    assert np.array_equal(instances.all(PTK, second.id), weights(50))
+
+
+def test_of_many_who_begin_at_once_all_agree_on_one(devices_redis: ForgetfulRedisServer, client: Any) -> None:
+    at_once, gate = 8, Barrier(8)
+
+    def begin(number: int) -> Epoch:
+        one = RedisInstances(f"{devices_redis.client_url}?db=3")
+        try:
+            one.epoch(PTK)
+            gate.wait()
+            return one.begin(PTK, FIRST, weights(1000 * number))
+        finally:
+            one.close()
+
+    for _ in range(10):
+        client.flushdb()
+        with ThreadPoolExecutor(at_once) as threads:
+            epochs = set(threads.map(begin, range(at_once)))
+        assert len(epochs) == 1
+        assert len(client.keys("*:instances")) == 1
+
+
+def test_what_is_forgotten_leaves_nothing_but_the_names_of_epochs(
+    instances: RedisInstances, client: Any
+) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0))
+    other = instances.begin("team.model2", FIRST, weights(0))
+    instances.forget(PTK)
+    instances.forget(PTK)
+    assert instances.epoch(PTK) is None
+    assert client.keys("*:instances") == [f"ptkd:team.model2:{other.id}:instances".encode()]
+    assert client.lrange(f"ptkd:{PTK}:over", 0, -1) == [epoch.id.encode()]
+
+
+def test_what_a_late_put_left_of_an_epoch_that_is_over_is_forgotten(
+    instances: RedisInstances, client: Any
+) -> None:
+    first = instances.begin(PTK, FIRST, weights(0))
+    second = instances.begin(PTK, SECOND, weights(50), replaces=first)
+    client.hset(f"ptkd:{PTK}:{first.id}:instances", "2", b"late")
+    instances.forget_older(PTK)
+    assert client.keys("*:instances") == [f"ptkd:{PTK}:{second.id}:instances".encode()]
+
+
+def test_a_server_that_is_away_is_unavailable(tmp_path_factory: pytest.TempPathFactory) -> None:
+    away = RedisInstances(ForgetfulRedisServer(tmp_path_factory.mktemp("away")).client_url)
+    for ask in (
+        lambda: away.epoch(PTK),
+        lambda: away.all(PTK, "e"),
+        lambda: away.begin(PTK, FIRST, weights(0)),
+        lambda: away.forget(PTK),
+        away.check,
+    ):
+        with pytest.raises(Unavailable, match="does not answer"):
+            ask()

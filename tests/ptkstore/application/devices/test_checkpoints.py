@@ -1,0 +1,218 @@
+"""What a lost Redis costs: the reports since the last checkpoint, and the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from ptklib.draw_discard import Numeric, Specification
+from ptkstore.adapters.devices import RedisInstances
+from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore
+from ptkstore.adapters.objects import FsspecCheckpoints
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
+from ptkstore.application.devices.epochs import epoch_of
+from ptkstore.errors import Unavailable
+from ptkstore.ports.devices import DevicePtk, Epoch
+
+PTK = "team.model"
+
+
+def specification(epsilon: float = 3.0) -> Specification:
+    columns = [Numeric(f"x{i}", 0.0, 1.0) for i in range(6)]
+    return Specification(features=columns, label=Numeric("y", 0.0, 1.0), epsilon=epsilon, k=5)
+
+
+@dataclass
+class Home:
+    """The parts of a home that instances pass through."""
+
+    instances: RedisInstances
+    client: Any
+    checkpoints: FsspecCheckpoints
+    keys: FileKeyStore
+    folder: Path
+    ptk: DevicePtk
+
+    def writer(self) -> CheckpointWriter:
+        return CheckpointWriter(self.instances, self.checkpoints, self.keys)
+
+    def epoch(self) -> Epoch:
+        _, epoch = epoch_of(
+            PTK,
+            read_ptk=lambda _: self.ptk,
+            instances=self.instances,
+            start=lambda ptk: start_of(ptk, checkpoints=self.checkpoints, keys=self.keys),
+        )
+        return epoch
+
+    def weights(self) -> Any:
+        return self.instances.all(PTK, self.epoch().id)
+
+    def put(self, value: int) -> None:
+        row = np.full(self.ptk.specification.n_weights, value, dtype="<i4")
+        self.client.hset(f"ptkd:{PTK}:{self.epoch().id}:instances", "2", row.tobytes())
+
+    def file(self) -> bytes:
+        return (self.folder / "_staging" / "_checkpoints" / PTK).read_bytes()
+
+
+@pytest.fixture
+def home(devices_redis: ForgetfulRedisServer, tmp_path: Path) -> Iterator[Home]:
+    url = f"{devices_redis.client_url}?db=5"
+    instances, client = RedisInstances(url), redis.Redis.from_url(url)
+    client.flushdb()
+    ptk = DevicePtk(PTK, "phones", specification(), 3, datetime(2026, 1, 1, tzinfo=UTC), 3.0, 1, 8)
+    yield Home(
+        instances,
+        client,
+        FsspecCheckpoints(str(tmp_path / "raw"), AesGcmSealer()),
+        FileKeyStore(tmp_path / "keys"),
+        tmp_path / "raw",
+        ptk,
+    )
+    client.close()
+    instances.close()
+
+
+def test_a_lost_redis_costs_what_came_since_the_checkpoint_and_the_epoch(home: Home) -> None:
+    first = home.epoch()
+    home.put(7)
+    home.writer().write(PTK)
+    kept = home.weights()
+    home.put(8)
+    home.client.flushdb()
+    second = home.epoch()
+    assert second.id != first.id
+    assert np.array_equal(home.weights(), kept)
+
+
+def test_the_key_of_an_epoch_is_destroyed_once_another_one_is_written_down(home: Home) -> None:
+    writer, first = home.writer(), home.epoch()
+    writer.write(PTK)
+    key = home.keys.checkpoint_key(PTK, first.id)
+    home.client.flushdb()
+    second = home.epoch()
+    assert home.keys.checkpoints() == {(PTK, first.id)}  # a second loss, at once, costs no more
+    home.client.flushdb()
+    assert home.epoch().id not in (first.id, second.id)
+    writer.write(PTK)
+    assert home.keys.checkpoints() == {(PTK, home.epoch().id)}
+    assert not any(key in path.read_bytes() for path in home.folder.parent.rglob("*.key"))
+
+
+def test_a_changed_specification_begins_anew_and_the_old_instances_cannot_be_read(home: Home) -> None:
+    first = home.epoch()
+    home.writer().write(PTK)
+    before = home.weights()
+    home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
+    second = home.epoch()
+    assert second.specification != first.specification
+    assert not np.array_equal(home.weights(), before)
+    home.writer().write(PTK)
+    assert home.keys.checkpoints() == {(PTK, second.id)}
+
+
+def test_fresh_instances_are_around_the_weights_of_the_last_version(home: Home) -> None:
+    spec = home.ptk.specification
+    around = np.linspace(-0.5, 0.5, spec.n_weights)
+    home.ptk = replace(home.ptk, start=lambda: around)
+    far = 12 * np.sqrt(spec.instance_variance)
+    assert np.abs(home.weights() - around * 2.0**spec.grid_bits).max() < far
+    assert far < 0.5 * 2.0**spec.grid_bits
+
+
+def test_what_did_not_change_is_not_written_again(home: Home) -> None:
+    writer = home.writer()
+    home.epoch()
+    writer.write(PTK)
+    before = home.file()
+    writer.write(PTK)
+    assert home.file() == before
+    home.put(9)
+    writer.write(PTK)
+    assert home.file() != before
+
+
+def test_without_an_epoch_nothing_is_written(home: Home) -> None:
+    home.writer().write(PTK)
+    assert home.keys.checkpoints() == frozenset()
+    assert home.checkpoints.epoch(PTK) is None
+
+
+def test_a_writer_that_stood_still_destroys_no_key_of_a_later_epoch(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read the epoch, stood still while another began and was written down, and goes on."""
+    slow, first = home.writer(), home.epoch()
+    read = home.instances.all
+
+    def meanwhile(ptk_id: str, epoch: str) -> Any:
+        found = read(ptk_id, epoch)
+        monkeypatch.undo()
+        home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
+        home.epoch()
+        home.writer().write(PTK)
+        return found
+
+    monkeypatch.setattr(home.instances, "all", meanwhile)
+    slow.write(PTK)
+    now = home.epoch()
+    assert now.id != first.id
+    assert (PTK, now.id) in home.keys.checkpoints()
+    home.writer().write(PTK)
+    assert home.keys.checkpoints() == {(PTK, now.id)}
+    assert home.checkpoints.epoch(PTK) == now.id
+
+
+@pytest.mark.parametrize("fault", ["torn", "key", "epoch"])
+def test_a_checkpoint_that_cannot_be_read_is_none(home: Home, fault: str) -> None:
+    first = home.epoch()
+    home.writer().write(PTK)
+    before = home.weights()
+    path = home.folder / "_staging" / "_checkpoints" / PTK
+    if fault == "torn":
+        path.write_bytes(home.file()[:-3])
+    elif fault == "key":
+        home.keys.destroy_checkpoint(PTK, first.id)
+    else:
+        path.write_bytes(b"\xff" * 16 + home.file()[16:])
+    home.client.flushdb()
+    assert not np.array_equal(home.weights(), before)
+
+
+def test_what_is_forgotten_leaves_neither_key_nor_file_nor_instance(home: Home) -> None:
+    writer = home.writer()
+    home.epoch()
+    writer.write(PTK)
+    for _ in range(2):
+        writer.forget(PTK)
+        assert home.keys.checkpoints() == frozenset()
+        assert home.checkpoints.epoch(PTK) is None
+        assert home.client.keys("*:instances") == []
+
+
+def test_no_instance_is_legible_in_any_file(home: Home) -> None:
+    home.epoch()
+    home.put(0x41424344)
+    home.writer().write(PTK)
+    assert home.writer().write(PTK) is None
+    for path in home.folder.parent.rglob("*"):
+        assert not path.is_file() or b"DCBA" not in path.read_bytes()
+
+
+def test_a_redis_that_is_away_writes_nothing_over_the_last_checkpoint(home: Home, tmp_path: Path) -> None:
+    home.epoch()
+    home.writer().write(PTK)
+    before = home.file()
+    away = RedisInstances(ForgetfulRedisServer(tmp_path / "away").client_url)
+    with pytest.raises(Unavailable):
+        CheckpointWriter(away, home.checkpoints, home.keys).write(PTK)
+    assert home.file() == before
