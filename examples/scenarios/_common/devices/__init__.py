@@ -1,0 +1,1 @@
+"""Models that devices train: tasks, trials and what is measured of them."""

@@ -1,0 +1,122 @@
+"""What devices learn without sending a row: the experiments of "Draw and Discard", and what the paper leaves out.
+
+- *instances*: their variance, and how long a report stays in them (Theorem 1); it reads no rows;
+- *known*: a model whose true weights are known (Figure 5), and what an epsilon of each weight and of the whole report
+  cost there and for digits;
+- *sides*: the same clicks, with hashed columns, from devices and from a central store;
+- *digits*: number of instances, batches on the server, epsilon, other schemes and a smaller learning rate (the paper's
+  Figures 2 to 4).
+
+Each trial is kept in a file of ``--out`` when it ends; begun again, the script goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tables as page_tables
+from _common import clicks
+from _common.devices import figures, genealogies, levels, tasks
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+from ptklib.exceptions import UnmatchedWarning
+
+PASSES = (0.2, 0.5, 1, 2, 5, 10, 20)
+
+
+def instances(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure Theorem 1."""
+    yield from genealogies.measure_chances(
+        genealogies.QUICK if asked.generated else genealogies.FULL, asked.out
+    )
+
+
+def known(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure Figure 5, and what a loss of each weight and of the report cost."""
+    task, seeds = tasks.known_weights(asked.generated or 50_000), asked.seeds or 20
+    reports = [task.n_devices * n for n in (0.2, 1, 2, 4)]
+    yield from levels.measure_known(task, tasks.TRUTH, round(reports[-1]), seeds, asked.out)
+    some = levels.levels((0.005, 0.02, 0.05), (32, 8))
+    yield from levels.measure_levels(task, some, list(map(round, reports)), seeds, asked.out)
+
+
+def digits(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure Figures 2 to 4, and what a loss of each weight and of the report cost."""
+    task = tasks.generated_digits(asked.generated) if asked.generated else tasks.digits(asked.digits)
+    seeds = asked.seeds or 5
+    yield from figures.measure_digits(task, PASSES, seeds, asked.out)
+    some = levels.levels((0.001, 0.003), k=20)
+    yield from levels.measure_levels(task, some, [task.n_devices * n for n in (1, 2, 4, 8)], seeds, asked.out)
+
+
+def sides(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure devices against a central model."""
+    log = clicks.generate(asked.generated) if asked.generated else clicks.load(asked.clicks)
+    some = levels.levels((0.005, 0.02, 0.05), (32, 8))
+    yield from levels.measure_sides(tasks.ad_clicks(log), some, (0.1, 0.3, 1.0), asked.seeds or 20, asked.out)
+
+
+PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = {
+    "instances": instances,
+    "known": known,
+    "digits": digits,
+    "sides": sides,
+}
+FILES = {"digits": ("digits",), "sides": ("clicks",)}
+PATHS = {
+    "digits": "MNIST: 784 bytes of pixels and a label for each image",
+    "clicks": "click log of Criteo attribution, Criteo display or Avazu",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure the parts that are asked for; print tables, save plots and numbers, and renew a page."""
+    asked = _asked(argv)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnmatchedWarning)  # the central model with few rows
+        for name in asked.parts:
+            start = time.process_time()
+            saved = list(PARTS[name](asked))
+            print("\n\n".join(page_tables.of_table(table) for table in saved))
+            print(f"\n{name}: {time.process_time() - start:.0f} s of processor time", flush=True)
+            (asked.out / f"draw_discard_{name}.json").write_text(json.dumps(saved, indent=1) + "\n")
+    if asked.page is not None:
+        page_tables.main([str(asked.out), str(asked.page)])
+    return 0
+
+
+def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, help_text in PATHS.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=help_text)
+    parser.add_argument("--generated", type=int, metavar="ROWS", help="no files: rows are made up")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument(
+        "--out", type=Path, default=Path("scenario-results"), help="folder of plots and numbers"
+    )
+    parser.add_argument("--page", type=Path, help="Markdown page to renew with all results of the folder")
+    asked = parser.parse_args(argv)
+    files = [name for name in PATHS if getattr(asked, name) is not None]
+    needed = {name for part in asked.parts for name in FILES.get(part, ())}
+    if asked.generated is None and not needed <= set(files):
+        parser.error("name the files of the parts, or --generated ROWS to try the script")
+    if asked.generated is not None and (files or asked.generated < 1000):
+        parser.error("--generated goes without files, and needs at least 1000 rows")
+    if asked.seeds is not None and asked.seeds < 2:
+        parser.error("--seeds must be at least 2")
+    return asked
+
+
+if __name__ == "__main__":
+    sys.exit(main())
