@@ -100,7 +100,8 @@ class _Catalog(Collector):
 def _of_store(read: StoreNumbers) -> Iterator[Metric]:
     yield from _of_work(read.work, read.now)
     yield _gauge("ptk_streams", "Streams.", (), [((), len(read.streams))])
-    streams = {stream.name: stream.policy.capacity.epsilon for stream in read.streams}
+    in_store = [stream for stream in read.streams if not stream.policy.on_devices]
+    streams = {stream.name: stream.policy.capacity.epsilon for stream in in_store}
     yield _each(streams, "stream", "ptk_policy_epsilon", "What a block of a stream may lose.", float)
     of_stream = partial(_each, read.by_stream, "stream")
     yield of_stream("ptk_blocks_active", "Blocks that may still be charged.", lambda one: one.active_blocks)
@@ -114,9 +115,14 @@ def _of_store(read: StoreNumbers) -> Iterator[Metric]:
         "How long ago the next window should have closed; 0 while it is not due, or an operator closes it.",
         lambda one: one.close_late.total_seconds(),
     )
-    losses = [((spec.ptk_id, spec.stream), spec.loss.epsilon) for spec in read.ptks]
-    meaning = "What one training of a PTK loses at most."
-    yield _gauge("ptk_training_epsilon", meaning, ("ptk", "stream"), losses)
+    meanings = {
+        "ptk_training_epsilon": "What one training of a PTK loses at most.",
+        "ptk_report_epsilon": "What one report of a device to a PTK loses at most; no block pays for it.",
+    }
+    for name, meaning in meanings.items():
+        averaged = name == "ptk_report_epsilon"
+        losses = [((s.ptk_id, s.stream), s.loss.epsilon) for s in read.ptks if s.is_averaged == averaged]
+        yield _gauge(name, meaning, ("ptk", "stream"), losses)
 
 
 def _of_work(work: Numbers, now: datetime) -> Iterator[Metric]:

@@ -7,8 +7,8 @@ from typing import Final
 
 GLOSSARY: Final = {
     "privacy unit": (
-        "Whose presence is hidden: one row (record), a user's rows of one window (user-in-window), or all rows of a "
-        "user (user)."
+        "Whose presence is hidden: one row (record), a user's rows of one window (user-in-window), all rows of a user "
+        "(user), or all rows of a device (device)."
     ),
     "block": (
         "A part of a window's rows with a privacy budget of its own. Each row is in exactly one block, so losses on "
@@ -17,6 +17,10 @@ GLOSSARY: Final = {
     "window": "A span of event time. Its rows are trained on together, and expire together.",
     "epsilon": "The most that one privacy unit can change the odds of any output, as a natural logarithm.",
     "delta": "The probability with which the bound of epsilon may fail.",
+    "local": (
+        "Each device adds noise before it sends anything, so its loss holds towards the store as well. No block is "
+        "charged, and the loss adds up with no loss of blocks."
+    ),
     "spent": "Privacy loss of runs that opened rows. It never comes back.",
     "reserved": "Privacy loss that is promised to runs that have not opened rows yet.",
     "accountant": "The rule by which the losses on one block are added up.",

@@ -13,10 +13,12 @@ from ptkstore.console.charts import Span, budget_chart, wait_chart
 from ptkstore.domain.accounting.assurances import SHARES, Assurance, budget_rests_on
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.reports import local_json
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.requests import MODES, SimulatedScheduler, SimulationRequest
+from ptkstore.domain.streams.guarantees import protections
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
@@ -88,6 +90,9 @@ class Pages:
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
         newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
+        local = []
+        if rows is not None and stream.policy.on_devices:
+            local = [local_json(one) for one in self._service.odometers(name).local]
         minimum, asserted = self._service.assurance_on(name)
         contexts = ""
         if rows is not None and stream.policy.sharing.contexts:
@@ -95,6 +100,10 @@ class Pages:
         return {
             "stream": stream_document(stream),
             "contexts": contexts,
+            "local": local,
+            "promised": protections(stream.policy, stream.policy.report_limit, 0)
+            if stream.policy.on_devices
+            else (),
             "asserted": minimum is not Assurance.LIBRARY,
             "rests_on": budget_rests_on(minimum, asserted),
             "shares": SHARES,
@@ -106,7 +115,7 @@ class Pages:
             "queues": rows is not None and stream.policy.scheduler.lets_wait,
             "name": name,
             "form": simulation_form({})
-            if self._may(who, Action.STREAM_RECOMMEND, Named(stream=name))
+            if not stream.policy.on_devices and self._may(who, Action.STREAM_RECOMMEND, Named(stream=name))
             else None,
             "n_blocks": len(rows or ()),
             "charts": {kind: budget_chart(members) for kind, members in newest.items()},
@@ -319,6 +328,7 @@ def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: boo
         "name": stream.name,
         "team": stream.team,
         "capacity": document["epsilon"],
+        "local": document["report_epsilon"],
         "delta": document["delta"],
         "unit": stream.policy.privacy_unit.value,
         "assurance": stream.policy.minimum_assurance.value,

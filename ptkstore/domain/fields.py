@@ -80,12 +80,15 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class WholeNumber(Declared):
-    """An int between 1 and `most`."""
+    """An int between 1 and `most`; None where it is `optional` and users do not say it."""
 
     _: KW_ONLY
     most: int
+    optional: bool = False
 
     def check(self, value: Any) -> None:
+        if value is None and self.optional:
+            return
         if type(value) is not int or not 1 <= value <= self.most:
             raise InvalidRequest(f"{self.name} must be a whole number between 1 and {self.most}")
 

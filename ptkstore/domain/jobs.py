@@ -33,6 +33,7 @@ class JobKind(StrEnum):
     EVALUATE = "evaluate"
     VALIDATE = "validate"
     COMPARE = "compare"
+    AVERAGE = "average"
     EXPIRE = "expire"
     ROLLBACK = "rollback"
     PLACE = "place"
@@ -294,6 +295,20 @@ def paid_run(
 def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:
     """Return the one job of this kind for a window, due now."""
     return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
+
+
+def average_of(ptk_id: str, window: WindowId, now: datetime) -> Job:
+    """Return the job that publishes the average of a PTK's instances as a window on devices closes, due now."""
+    name = job_id(JobKind.AVERAGE, ptk_id, window.index)
+    return Job(
+        name,
+        JobKind.AVERAGE,
+        window.stream,
+        JobState.READY,
+        now,
+        window_index=window.index,
+        ptk_id=ptk_id,
+    )
 
 
 def drop_of(window: WindowId, now: datetime) -> Job:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss
+from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, capacity_of
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.durations import duration
 from ptkstore.domain.fields import Declared, Moment, OneOf, Share, Span
@@ -33,7 +33,7 @@ def policy_of(arguments: Mapping[str, Any]) -> Policy:
     attribute, values = next(iter(block_by.items())) if block_by else (None, ())
     return Policy(
         **{one.name: _read(one, arguments[one.argument]) for one in POLICY_FIELDS if one.argument},
-        capacity=Loss.capacity(arguments["epsilon"], arguments["delta"]),
+        capacity=capacity_of(arguments["epsilon"], arguments["delta"]),
         attribute=attribute,
         attribute_values=tuple(values),
         sharing=Sharing(

@@ -110,7 +110,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         *,
         name: str,
         stream: str,
-        target: float,
+        target: float | None = None,
         config: Mapping[str, Any] | None = None,
         team: str | None = None,
         description: str = "",

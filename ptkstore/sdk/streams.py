@@ -32,7 +32,7 @@ class StreamMethods:
         team: str,
         schema: Mapping[str, str],
         time_column: str,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float = 0.0,
         window: str = "1d",
         origin: datetime | str | None = None,
@@ -65,6 +65,11 @@ class StreamMethods:
         least_significance: float | None = None,
         most_significance: float | None = None,
         comparison_epsilon: float | None = None,
+        rows: str = "in-store",
+        report_epsilon: float | None = None,
+        report_delta: float | None = None,
+        reports_per_window: int | None = None,
+        reports_in_all: int | None = None,
     ) -> None:
         """Create a stream; repeating it with equal content changes nothing.
 
@@ -72,7 +77,7 @@ class StreamMethods:
         ----------
         schema : mapping of column name to 'int64', 'float64', 'string', 'bool' or 'timestamp'
         epsilon, delta : float
-            What every block may lose in all, (epsilon_g, delta_g).
+            What every block may lose in all, (epsilon_g, delta_g). Left out of a stream whose rows stay on devices.
         window, lateness : str
             Durations such as '1d', '6h' or '15m'.
         future_skew : str
@@ -135,6 +140,20 @@ class StreamMethods:
         comparison_epsilon : float
             epsilon_0: what one noisy threshold costs a profile block, with the significance 'loss', or one noisy sum
             that is released, with 'released-loss'.
+        rows : 'in-store' or 'on-devices'
+            Where rows are. Those of a stream on devices stay there: devices train its PTKs and send noisy reports
+            alone. It has a schema and windows, but no blocks and no budget: what is about these is left out.
+        report_epsilon, report_delta : float
+            What one report of a device may lose, the whole model counted; no delta by default. For a stream on devices.
+        reports_per_window, reports_in_all : int
+            How many reports a device may send. For a stream on devices.
+
+        Raises
+        ------
+        InvalidRequest
+            A word is unknown, a number out of range, or what is said does not go together.
+        NameTaken
+            There is a stream of this name with another schema or policy.
         """
         arguments = dict(locals())
         if origin is None:

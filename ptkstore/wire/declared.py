@@ -61,6 +61,8 @@ class EstimatorIn(Wire, json_schema_extra={"examples": [ESTIMATOR]}):
 def types_of(field: Declared) -> tuple[Any, Any]:
     """Return what a field is sent as, and shown as."""
     match field:
+        case WholeNumber(most=most, optional=True):
+            return Annotated[int, Field(ge=1, le=most)] | None, int | None
         case WholeNumber(most=most):
             return Annotated[int, Field(ge=1, le=most)], int
         case Flag():

@@ -15,7 +15,13 @@ from ptkstore.wire.declared import Document, types_of, with_fields
 Value = Annotated[str, StringConstraints(max_length=200)] | int | bool
 
 _ASKED_BY_HAND: dict[str, dict[str, Any]] = {
-    "capacity": {"epsilon": (Amount, ...), "delta": (Amount, 0.0)},
+    "capacity": {
+        "epsilon": (
+            Annotated[Amount | None, Field(description="left out of a stream whose rows stay on devices")],
+            None,
+        ),
+        "delta": (Amount, 0.0),
+    },
     "attribute": {
         "block_by": (
             Annotated[

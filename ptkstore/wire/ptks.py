@@ -136,7 +136,7 @@ class PtkOut(Wire):
     loss: Loss
     event: dict[str, Any]
     tables: dict[str, Any]
-    target: float
+    target: Annotated[float | None, Field(description="null where devices train it")]
     every: Annotated[int, Field(description="windows between two trainings")]
     assurance: str
     asserted_by: Annotated[
@@ -147,6 +147,12 @@ class PtkOut(Wire):
     menu: list[list[float]]
     profile: Annotated[dict[str, Any] | None, Field(description="what a profile by samples is asked for")]
     waiting: Annotated[WaitingOut | None, Field(description="null where its versions need no verdict")] = None
+    guarantee_model: Annotated[
+        Literal["central", "local"],
+        Field(
+            description="local where devices train it: `loss` is then of one report, and no block pays for it"
+        ),
+    ] = "central"
 
 
 class ListedPtk(PtkOut):

@@ -174,6 +174,24 @@ class PartyOdometerOut(Wire):
     asserted_by: str | None = None
 
 
+class LocalOdometerOut(Wire):
+    """What one device loses to one PTK at most: no loss of a block, and nothing adds the two up."""
+
+    ptk: str
+    report: Annotated[Loss, Field(description="of one report, the whole model counted")]
+    one_weight: Annotated[Loss, Field(description="of one weight of a report, by itself")]
+    one_window: Loss
+    so_far: Annotated[Loss, Field(description="of all reports that a device may have sent by now")]
+    in_all: Loss
+    reports_per_window: int
+    reports_so_far: int
+    reports_in_all: int
+    clip: str
+    noise: str
+    specification: Annotated[str, Field(description="SHA-256 of what devices were told")]
+    windows: Annotated[int, Field(description="the windows that have begun")]
+
+
 class OdometersOut(Wire):
     """All odometers of a stream."""
 
@@ -184,6 +202,9 @@ class OdometersOut(Wire):
     asserted_by: str | None = None
     ptks: list[PartyOdometerOut]
     teams: list[PartyOdometerOut]
+    local: Annotated[list[LocalOdometerOut], Field(description="of each PTK, where rows stay on devices")] = (
+        Field(default_factory=list)
+    )
 
 
 class WindowOut(Wire):
@@ -329,6 +350,9 @@ class ExposureOut(Wire):
         int,
         Field(description="how long rows can be read after the end of their window: retention times window"),
     ] = 0
+    on_devices: Annotated[
+        bool, Field(description="whether rows stay on devices, so that none is ever kept")
+    ] = False
 
 
 class Point(Wire):

@@ -26,6 +26,7 @@ from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import ReadTransaction
+from ptkstore.ports.devices import DevicePtk
 from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class Reading(Adapters):
     def ptk(self, ptk_id: str) -> PtkSpec:
         with self.read() as uow:
             return uow.ptks.get(ptk_id)
+
+    def device_ptk(self, ptk_id: str) -> DevicePtk:
+        """Return a PTK that devices train, read afresh; `UnknownName` if there is none of this id."""
+        return application.training.device_models.device_ptk_of(ptk_id, begin=self.read, lake=self.lake)
 
     def profile(self, ptk_id: str) -> application.profiling.read_profile.ProfileView:
         return application.profiling.read_profile.read_profile(ptk_id, begin=self.read)

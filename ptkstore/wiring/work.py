@@ -5,19 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TypedDict
 
 from ptkstore.application.delivery import deliver_event
+from ptkstore.application.devices import checkpoints, epochs
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.application.paid_runs.team_code_source import TeamCodeSource
 from ptkstore.application.profiling import compare_significance, detect_drift, profile_ptk
-from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk, validate_ptk
+from ptkstore.application.training import (
+    average_ptk,
+    collect_partial,
+    device_models,
+    evaluate_ptk,
+    train_ptk,
+    validate_ptk,
+)
 from ptkstore.application.versions import materialize_state, place_state
 from ptkstore.application.windows import expire_window, prepare_window, schedule_trainings
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
+from ptkstore.ports.devices import DevicePtk, Epoch
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
@@ -28,6 +38,16 @@ class _Always(TypedDict):
     clock: Clock
     keys: KeyStore
     steps: Steps
+
+
+def epoch_of_ptk(ptk_id: str, adapters: Adapters) -> tuple[DevicePtk, Epoch]:
+    """Return a PTK that devices train and its epoch, begun if there is none."""
+    return epochs.epoch_of(
+        ptk_id,
+        read_ptk=partial(device_models.device_ptk_of, begin=adapters.read, lake=adapters.lake),
+        instances=adapters.instances,
+        start=partial(checkpoints.start_of, checkpoints=adapters.checkpoints, keys=adapters.keys),
+    )
 
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
@@ -96,6 +116,18 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         ),
         JobKind.COMPARE: lambda: compare_significance.compare_significance(
             job, spending, opening(), lake=adapters.lake, comparer=adapters.comparer
+        ),
+        JobKind.AVERAGE: lambda: average_ptk.average_ptk(
+            job,
+            average_ptk.Averaging(
+                adapters.instances,
+                lambda: epoch_of_ptk(str(job.ptk_id), adapters),
+                adapters.staging,
+                adapters.keys,
+            ),
+            begin=adapters.begin,
+            clock=clock,
+            steps=steps,
         ),
         JobKind.PLACE: lambda: place_state.place_state(
             job, **always, staging=adapters.staging, lake=adapters.lake

@@ -121,10 +121,17 @@ def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
         "windows",
     ]
     assert list(json.loads(ptk_text(spec))) == sorted(stored)
-    assert list(ptk_document(spec)) == [*documented, "menu", "waiting", "family", "asserted_by"]
+    assert list(ptk_document(spec)) == [
+        *documented,
+        "menu",
+        "waiting",
+        "family",
+        "asserted_by",
+        "guarantee_model",
+    ]
     shown = ["ptk_id", "team", "name", "stream", "family", "estimator", "loss", "event", "tables", "target"]
     shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile", "waiting"]
-    shown += ["windows"]
+    shown += ["guarantee_model", "windows"]
     assert list(PtkOut.model_fields) == shown
     assert list(PtkIn.model_fields) == ["name", "team", "stream", *PTK_ARGUMENTS]
     assert list(WantedIn.model_fields) == ["name", *PTK_ARGUMENTS]

@@ -177,6 +177,33 @@ class JobsContract:
         saved(catalog, held, state=JobState.ENDED, outcome=Outcome.FAILED)
         assert claim(catalog, "train/1") is not None
 
+    def test_an_average_waits_for_those_of_earlier_windows_of_its_ptk(self, catalog: SqlCatalog) -> None:
+        names = {0: "average/a/0", 1: "average/a/1", 2: "average/a/2"}
+        add(
+            catalog,
+            *(job(name, JobKind.AVERAGE, ptk_id="a", window=window) for window, name in names.items()),
+            job("average/b/1", JobKind.AVERAGE, ptk_id="b", window=1),
+            job("train/a/0", JobKind.TRAIN, ptk_id="a", window=0),
+        )
+        assert claim(catalog, names[1]) is None
+        assert claim(catalog, "average/b/1") is not None
+        with catalog.read() as uow:
+            assert {*uow.jobs.due(NOW, 10)} == {names[0], "train/a/0"}
+        finished(catalog, names[0])
+        assert claim(catalog, names[2]) is None
+        finished(catalog, names[1])
+        assert claim(catalog, names[2]) is not None
+
+    def test_averages_are_told_among_trainings(self, catalog: SqlCatalog) -> None:
+        add(
+            catalog,
+            job("average/a/1", JobKind.AVERAGE, ptk_id="a", window=1),
+            job("train/a/0", JobKind.TRAIN, ptk_id="a", window=0),
+            job("profile/a/0", JobKind.PROFILE, ptk_id="a", window=0),
+        )
+        with catalog.read() as uow:
+            assert [one.id for one in uow.jobs.trainings("a")] == ["train/a/0", "average/a/1"]
+
     def test_a_training_waits_for_earlier_looks_on_its_window(self, catalog: SqlCatalog) -> None:
         first = job("train/0", JobKind.TRAIN, window=0, ptk_id=PTK)
         second = replace(job("train/0/2", JobKind.TRAIN, window=0, ptk_id=PTK), look=2)

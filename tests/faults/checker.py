@@ -70,6 +70,18 @@ class Seen:
         return charge
 
     @property
+    def is_local(self) -> bool:
+        """Whether devices trained it, so that no block was charged."""
+        return bool(self.manifest["guarantee"].get("model") == "local")
+
+    @property
+    def made_of(self) -> tuple[str, str, int]:
+        """What no second version of the PTK comes from: a block, or a window of devices."""
+        if self.is_local:
+            return self.ptk_id, self.manifest["stream"], self.manifest["newest_contributing_window"]["index"]
+        return self.ptk_id, self.charge["stream"], self.charge["number"]
+
+    @property
     def name(self) -> str:
         return f"{self.ptk_id} v{self.number}"
 
@@ -150,14 +162,15 @@ def _histories(versions: Sequence[Seen]) -> Iterator[Fault]:
     trained: dict[tuple[str, str, int], Seen] = {}
     for version in sorted(versions, key=lambda v: (v.ptk_id, v.number)):
         by_ptk[version.ptk_id].append(version)
-        reservation = (version.ptk_id, version.charge["stream"], version.charge["number"])
-        if reservation in trained:
-            yield Fault("second-version", f"{version.name} and {trained[reservation].name}: one reservation")
-        trained[reservation] = version
+        if version.made_of in trained:
+            yield Fault("second-version", f"{version.name} and {trained[version.made_of].name}: one origin")
+        trained[version.made_of] = version
     for ptk_id, known in by_ptk.items():
         if [version.number for version in known] != list(range(1, len(known) + 1)):
             yield Fault("version-gap", ptk_id)
         for before, after in pairwise(known):
+            if after.is_local and after.made_of <= before.made_of:
+                yield Fault("wrong-window", after.name)
             if after.manifest["blocks"][:-1] not in ([], before.manifest["blocks"]):
                 yield Fault("wrong-blocks", after.name)
 
@@ -168,6 +181,11 @@ def _charges(versions: Sequence[Seen], ledger: LedgerTables) -> Iterator[Fault]:
     }
     visible: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for version in versions:
+        if version.is_local:
+            charged = version.ptk_id in {e.ptk_id for e in ledger.charges}
+            if charged or version.manifest["blocks"]:
+                yield Fault("charged", f"{version.name}, which devices trained")
+            continue
         charge = version.charge
         block = (charge["stream"], charge["number"])
         visible[block][0] += charge["epsilon_nano"]

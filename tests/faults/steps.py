@@ -19,9 +19,19 @@ OF_EVALUATIONS = ("evaluate",)
 OF_VALIDATIONS = ("validate",)
 OF_SCHEDULERS = ("schedule",)
 OF_COMPARISONS = ("compare",)
+OF_AVERAGES = ("average",)
 DELIVERIES = ("notify", "redeliver")
 KINDS_OF_MODULE = {
-    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS, *OF_VALIDATIONS, *OF_SCHEDULERS, *OF_COMPARISONS),
+    "claim_job": (
+        *KINDS,
+        *OF_PROFILES,
+        *OF_EVALUATIONS,
+        *OF_VALIDATIONS,
+        *OF_SCHEDULERS,
+        *OF_COMPARISONS,
+        *OF_AVERAGES,
+    ),
+    "average_ptk": OF_AVERAGES,
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
     "validate_ptk": OF_VALIDATIONS,

@@ -95,6 +95,7 @@ def _ingest(
     decoded: DecodedShares,
 ) -> IngestReply:
     declared = caller.service.stream(stream)
+    declared.check_takes_rows()  # before its columns are compared: no row would be right
     team = caller.principal.team
     batch_id = batch if team == declared.team else _batch_of(team, batch)
     with decoded.of(team) as held:

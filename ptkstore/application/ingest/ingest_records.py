@@ -58,6 +58,8 @@ def ingest_records(
 
     Raises
     ------
+    Refused
+        The rows of the stream stay on devices; nothing is stored.
     SchemaMismatch
         The table does not have the declared columns; nothing is stored.
     Conflict
@@ -72,6 +74,7 @@ def ingest_records(
     token = secrets.token_hex(16)
     with begin() as uow:
         stream = uow.streams.get(stream_name)
+        stream.check_takes_rows()
         if _is_stored(uow, stream_name, batch_id, part):
             return IngestReply(batch_id, 0, {}, repeated=True)
     rows, exact = event_tables.conform(table, stream.schema)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ptklib.accounting import pld_epsilon
 from ptklib.events import EpsilonDelta, Event
@@ -11,9 +12,11 @@ from ptklib.exceptions import PtklibError
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.ledger.snapshot import LedgerSnapshot, assurances_on, snapshot_of
 from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.local import LocalOdometer
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import blocks_below
 from ptkstore.ports.catalog import Read
 
@@ -23,7 +26,20 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
     with begin() as uow:
         snapshot = snapshot_of(stream, uow)
         assured = assurances_on(snapshot, uow)
-    return odometers_on(snapshot, snapshot.blocks, assured)
+        specs = uow.ptks.find(stream=stream) if snapshot.stream.policy.on_devices else ()
+    odometers = odometers_on(snapshot, snapshot.blocks, assured)
+    return replace(odometers, local=local_odometers(specs, snapshot)) if specs else odometers
+
+
+def local_odometers(specs: Iterable[PtkSpec], snapshot: LedgerSnapshot) -> tuple[LocalOdometer, ...]:
+    """Return what devices lose to each of these PTKs, of a stream whose rows stay there."""
+    from ptkstore.application.ledger.local_losses import local_loss_of  # not for streams with rows
+
+    begun = snapshot.progress.closed_before + 1
+    return tuple(
+        LocalOdometer(spec.ptk_id, local_loss_of(spec.estimator, snapshot.stream.policy), begun)
+        for spec in specs
+    )
 
 
 def odometers_on(

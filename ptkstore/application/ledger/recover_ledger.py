@@ -11,14 +11,24 @@ from typing import Any
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.ledger.retired_windows import drop_windows
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.jobs import RUNS, Job, JobKind, JobState, Outcome, job_id, paid_run, scheduler_of
+from ptkstore.domain.jobs import (
+    RUNS,
+    Job,
+    JobKind,
+    JobState,
+    Outcome,
+    average_of,
+    job_id,
+    paid_run,
+    scheduler_of,
+)
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import BlockState, blocks_below
 from ptkstore.domain.streams.streams import PrivacyUnit, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.drafts import draft_id
-from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
+from ptkstore.domain.versions.versions import Version, is_local, repeated_version, trained_on
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -206,6 +216,8 @@ def _take_over(
     now = clock.now()
     if repeated_version(manifest) is not None:
         made_by = Job.rollback(stream, ptk_id, number, now)
+    elif is_local(manifest):
+        made_by = average_of(ptk_id, WindowId(stream, window), now).ended(Outcome.PUBLISHED)
     else:
         training = _first_without_version(uow, ptk_id, WindowId(stream, window), now)
         made_by = replace(training, reservation=None).ended(Outcome.PUBLISHED)

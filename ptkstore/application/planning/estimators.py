@@ -11,7 +11,13 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.application.ingest.event_tables import empty_table
+from ptkstore.application.ledger.local_losses import local_loss_of
 from ptkstore.application.planning.comparison_plans import check_significance_of
+from ptkstore.application.planning.device_ptks import (
+    check_place,
+    check_said,
+    check_specification,
+)
 from ptkstore.application.planning.evaluation_plans import check_evaluation
 from ptkstore.application.planning.profile_plans import ask_of
 from ptkstore.application.planning.several_windows import check_windows
@@ -29,6 +35,7 @@ from ptkstore.domain.ptks.ptks import (
     PtkSpec,
     epsilons_of,
     granted,
+    is_averaged,
     pin_of,
     servings_of,
     settled_config,
@@ -55,7 +62,13 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         field.check(said[field.name])
     for field in PTK_FIELDS:
         check_texts(f"PTK {ptk_id}, {field.name}", said[field.name])
-    estimator, config, target = said["estimator"], said["config"], float(said["target"])
+    estimator, config = said["estimator"], said["config"]
+    check_place(ptk_id, estimator, owner)
+    if is_averaged(estimator):
+        return _averaged_spec(ptk_id, owner, said)
+    if said["target"] is None:
+        raise InvalidRequest(f"PTK {ptk_id} needs a target: how small its error is to be")
+    target = float(said["target"])
     windows = tuple(said["windows"])
     try:
         trainer = estimator_from_spec(estimator)
@@ -66,11 +79,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-    if unknown := sorted(set(config) - CONFIG_KEYS):
-        raise InvalidRequest(
-            f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
-        )
-    config = settled_config(config, policy)
+    config = _settled(ptk_id, config, policy)
     pin_of(config, policy)
     _check_team_code(ptk_id, trainer, estimator, config)
     for column in columns:
@@ -86,16 +95,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         check_timeout(accept.timeout, said["every"], policy)
     check_recency(config, policy)
     check_significance_of(ptk_id, estimator, policy)
-    released = {
-        table: {
-            "keys": list(form.keys),
-            "columns": [[field.name, str(field.type)] for field in form.schema],
-        }
-        for table, form in tables.items()
-    }
-    check_served_tables(released)
-    servings_of(released, config)
-    check_computed(ptk_id, trainer, config)
+    released = _released(ptk_id, trainer, tables, config)
     team, name = split_ptk_id(ptk_id)
     return PtkSpec(
         ptk_id=ptk_id,
@@ -117,6 +117,55 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         ),
         **{**said, "target": target, "config": config, "windows": windows},
     )
+
+
+def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
+    """Return a PTK that devices train, checked: its loss is that of one report, of the whole model that it holds."""
+    check_said(ptk_id, said)
+    config, policy = _settled(ptk_id, said["config"], owner.policy), owner.policy
+    try:
+        trainer = estimator_from_spec(said["estimator"])
+        check_specification(ptk_id, trainer.specification, owner)
+        tables = trainer.table_schemas()
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    local = local_loss_of(said["estimator"], policy)
+    team, name = split_ptk_id(ptk_id)
+    return PtkSpec(
+        ptk_id=ptk_id,
+        team=team,
+        name=name,
+        stream=owner.name,
+        loss=local.report,
+        event=local.event,
+        tables=_released(ptk_id, trainer, tables, config),
+        **{**said, "config": config, "windows": tuple(said["windows"])},
+    )
+
+
+def _settled(ptk_id: str, config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    if unknown := sorted(set(config) - CONFIG_KEYS):
+        raise InvalidRequest(
+            f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
+        )
+    return settled_config(config, policy)
+
+
+def _released(
+    ptk_id: str, trainer: Any, tables: Mapping[str, Any], config: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """The tables that a state has, and that they can be served as the config declares."""
+    released = {
+        table: {
+            "keys": list(form.keys),
+            "columns": [[field.name, str(field.type)] for field in form.schema],
+        }
+        for table, form in tables.items()
+    }
+    check_served_tables(released)
+    servings_of(released, config)
+    check_computed(ptk_id, trainer, config)
+    return released
 
 
 _OF_LOSSES = frozenset({"accept", "epsilons", "evaluate", "profile"})

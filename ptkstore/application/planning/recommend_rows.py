@@ -79,7 +79,9 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -
     """
     check_partitions(partitions)
     with begin() as uow:
-        policy = uow.streams.get(stream).policy
+        owner = uow.streams.get(stream)
+        owner.check_rows_in_store("no rows are planned")
+        policy = owner.policy
         specs = [as_released(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]
     budgets = by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy)
     several = Counter(line for line, _ in budgets)

@@ -19,6 +19,7 @@ from ptkstore.domain.ptks.profiles import (
 )
 from ptkstore.domain.ptks.ptks import PtkSpec, by_formula
 from ptkstore.domain.streams.streams import Policy
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 
 
@@ -62,6 +63,10 @@ def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
         (spec,) = with_facts(uow, [spec], policy)
         closed = uow.streams.progress(spec.stream).closed_before
         records = uow.profiles.of([spec.profile.key])[spec.profile.key] if spec.profile is not None else ()
+    if spec.is_averaged:
+        raise InvalidRequest(
+            f"PTK {ptk_id} is trained by devices and has no profile: `ptk show` says what they lose"
+        )
     if spec.profile is None:
         spec = as_released(spec, policy)
         menu = tuple((loss.epsilon, n) for loss, n in ways_of(spec, policy))

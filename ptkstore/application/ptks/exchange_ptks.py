@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ptkstore.application.planning.device_ptks import check_report
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
@@ -110,7 +111,7 @@ def admit_ptks(
         decision = _decided(uow, owner, team, wanted, leaving, features)
         new = [spec.ptk_id for spec in decision.changed if spec.ptk_id not in decision.registered]
         back = _returning(uow, new)
-    room = room_left(team, decision.after, owner.policy)
+    room = None if owner.policy.on_devices else room_left(team, decision.after, owner.policy)
     if decision.refusals:
         return Admission(decision.refusals, room=room, returning=back)
     return Admission({}, not _fit_one_by_one(decision, owner.policy), room, back)
@@ -257,6 +258,9 @@ def _described(
     check_confidence_is_left(uow, spec)
     if before is None:
         check_is_free(uow, ptk_id, owner)
+    if spec.is_averaged:
+        check_report(spec, owner.policy)
+        return spec
     check_assurance(ptk_id, spec.estimator, owner.policy)
     # what was registered before there were domains goes on
     if before is None or before.estimator != spec.estimator:
@@ -303,6 +307,8 @@ def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
 
 def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) -> bool:
     """Whether all of them have room at once."""
+    if policy.on_devices:
+        return True  # the loss of a report is limited, whatever other PTKs ask devices for
     try:
         if policy.scheduler.lets_wait:
             for spec in changed:

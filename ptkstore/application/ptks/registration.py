@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
+from ptkstore.application.planning.device_ptks import check_report
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.profile_plans import profiling_obstacle
 from ptkstore.application.planning.refusals import why_not
@@ -34,7 +35,13 @@ def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
 
 
 def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
-    """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
+    """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others.
+
+    Devices are asked for no more than the policy allows them to lose.
+    """
+    if policy.on_devices:
+        check_report(spec, policy)
+        return
     check_assurance(spec.ptk_id, spec.estimator, policy)
     if policy.scheduler.lets_wait:
         check_evaluations((spec,), policy)

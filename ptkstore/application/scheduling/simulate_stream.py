@@ -98,7 +98,10 @@ def simulate_stream(
         takes too much work.
     """
     with begin() as uow:
-        own = uow.streams.get(stream).policy
+        owner = uow.streams.get(stream)
+        if owner.policy.on_devices:
+            raise InvalidRequest(f"the rows of stream {stream!r} stay on devices, and no scheduler serves it")
+        own = owner.policy
         policy, budgeting = as_adaptive(own), as_budgeting(own, request) if request.has_budgeting else None
         _check_blocks(policy, request.windows)
         specs = {

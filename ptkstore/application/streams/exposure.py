@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ptkstore.domain.durations import duration_text
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
 from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.runtime import Clock
+from ptkstore.ports.streams import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Exposure:
     Where an operator closes windows, all of this goes by event time; `past_by_clock` are the windows that are kept and
     would have expired if the clock closed them.
 
+    Of a stream whose rows stay `on_devices` nothing is kept: whatever is found of one is left over.
+
     One training of a registered PTK may read `most_windows` windows. Rows can be read for `readable` after the end of
     their window: the retention times the window's length.
     """
@@ -51,6 +54,7 @@ class Exposure:
     past_by_clock: tuple[int, ...] = ()
     most_windows: int = 1
     readable: timedelta = timedelta(0)
+    on_devices: bool = False
 
     @property
     def holds(self) -> bool:
@@ -77,6 +81,8 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
         elected = uow.versions.draft_ids()
         most_windows = max((spec.windows[1] for spec in uow.ptks.find(stream=stream_name)), default=1)
     policy = stream.policy
+    if policy.on_devices:
+        return _of_devices(stream, progress, private)
     reached = progress.reached
     if policy.closing is Closing.CLOCK:
         reached = max(reached, clock.now())
@@ -113,6 +119,24 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
     )
 
 
+def _of_devices(stream: Stream, progress: Progress, private: PrivatePlaces) -> Exposure:
+    """No row, key or private draft is ever made. Averages that wait for their election are public, as reports are."""
+    found = {*private.raw.windows(stream.name), *private.keys.windows(stream.name)}
+    open_since = start_of(stream.policy, progress.closed_before)
+    return Exposure(
+        stream=stream.name,
+        reached=progress.reached,
+        since=open_since,
+        allowed_since=open_since,
+        kept=(),
+        open_since=open_since,
+        overdue=(),
+        remains=tuple(sorted(window.index for window in found)),
+        closing=stream.policy.closing,
+        on_devices=True,
+    )
+
+
 def sentences_on(exposure: Exposure) -> tuple[str, ...]:
     """Say what is exposed, since when and until when, and what is wrong with that; the verdict comes first.
 
@@ -122,6 +146,8 @@ def sentences_on(exposure: Exposure) -> tuple[str, ...]:
 
 
 def _verdict(exposure: Exposure) -> str:
+    if exposure.holds and exposure.on_devices:
+        return "The exposure check holds: rows stay on devices, and no file or key of rows is here."
     if exposure.holds:
         return f"{_past(exposure)}The exposure check holds: files, keys and drafts of every expired window are gone."
     wrong = []
@@ -145,6 +171,11 @@ def _past(exposure: Exposure) -> str:
 
 
 def _sentences(exposure: Exposure) -> list[str]:
+    if exposure.on_devices:
+        return [
+            "Devices send noisy reports alone. What the store can learn from a report is limited by report_epsilon; "
+            "that a device took part, and when, is not hidden."
+        ]
     kept = tuple(kept.window.id.index for kept in exposure.kept)
     what = f"{windows_text(kept)} and " if kept else ""
     sentences = [

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ptkstore.application import lazy
 
 if TYPE_CHECKING:
+    from ptkstore.application.training import device_models as device_models
     from ptkstore.application.training import partials as partials
     from ptkstore.application.training import read_trainings as read_trainings
     from ptkstore.application.training import train_ptk as train_ptk

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id
+from ptkstore.domain.versions.drafts import draft_id, draft_prefix
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 
@@ -30,14 +30,22 @@ def destroy_drafts(draft_ids: Iterable[str], keys: KeyStore, staging: Staging) -
 class OwnDraft:
     """The draft of one run, with its key; destroyed when the run is over unless it is kept.
 
+    Parameters
+    ----------
+    of : str
+        The id of the job that the draft's id tells; empty for a draft that goes with its window.
+
     Attributes
     ----------
     kept : bool
         Whether it was elected, or may have been.
     """
 
-    def __init__(self, window: WindowId, keys: KeyStore, staging: Staging) -> None:
-        self.id = draft_id(window, secrets.token_hex(16))
+    def __init__(self, window: WindowId, keys: KeyStore, staging: Staging, *, of: str = "") -> None:
+        if of:  # as long as an id of the longest names may be
+            self.id = draft_prefix(window, of) + secrets.token_hex(12)
+        else:
+            self.id = draft_id(window, secrets.token_hex(16))
         self.kept = False
         self._keys = keys
         self._staging = staging

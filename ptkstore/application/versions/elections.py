@@ -17,12 +17,12 @@ def elect(
     manifest: Callable[[int], str],
     at: datetime,
 ) -> Version:
-    """Make the draft of a training the PTK's next version, once.
+    """Make the draft of a training, or an average, the PTK's next version, once.
 
     Parameters
     ----------
     job : Job
-        The training, or the validation of what it made.
+        The training, the validation of what it made, or the average.
     manifest : callable
         Writes the manifest of a version of this number.
     at : datetime
@@ -31,8 +31,8 @@ def elect(
     ptk_id = str(job.ptk_id)
     latest = uow.versions.latest(ptk_id)
     number = latest.number + 1 if latest else 1
-    training = job.beside(JobKind.TRAIN)
-    version = Version(ptk_id, number, training, draft_id, job.window.index, at, manifest(number))
+    made_by = job.id if job.kind is JobKind.AVERAGE else job.beside(JobKind.TRAIN)
+    version = Version(ptk_id, number, made_by, draft_id, job.window.index, at, manifest(number))
     uow.versions.add(version)
     uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), at)
     return version

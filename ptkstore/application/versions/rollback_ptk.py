@@ -67,7 +67,7 @@ def _is_trained(ptk_id: str, uow: UnitOfWork) -> bool:
 
     A state that waits for its verdict was trained already: it may go on from the one that is to be replaced.
     """
-    kinds, live = (JobKind.TRAIN, JobKind.VALIDATE), (JobState.READY, JobState.OPENED)
+    kinds, live = (JobKind.TRAIN, JobKind.VALIDATE, JobKind.AVERAGE), (JobState.READY, JobState.OPENED)
     runs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind in kinds and j.state in live]
     held = map(uow.jobs.lock, [job.id for job in runs])
     return any(

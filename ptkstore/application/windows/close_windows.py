@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from ptkstore.application.ledger.retired_windows import drop_windows
-from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, job_of_window
+from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, average_of, job_of_window
 from ptkstore.domain.streams.blocks import BlockState, created_with
 from ptkstore.domain.streams.streams import Closing, Policy, Stream
 from ptkstore.domain.streams.windows import (
@@ -43,6 +44,9 @@ def close_windows(
     Windows and their blocks come into being by the clock and the policy alone, whatever rows there are
     (differences.md P7, F5). A window that a registered PTK wants gets a job that prepares it, and one that lets it
     expire; of windows that none wants, whatever rows they hold, those that expire together share one job.
+
+    A window of rows that stay on devices has no rows, key or block, so it has expired as it closes. Each PTK gets a job
+    that publishes the average of its instances, whether a device reported or not.
 
     Many windows are closed in several transactions; each leaves a whole state, and after a crash, or where `at_most`
     ended a call, the next call goes on. What expires is decided in the first: what is refused has changed nothing,
@@ -105,12 +109,15 @@ def _step(
 ) -> list[WindowId]:
     """Go on from `before`, below whose retention all windows that have closed are expiring already."""
     policy = stream.policy
+    if policy.on_devices:
+        return _step_on_devices(uow, stream, before, after, now)
     leaves, late = (expired_before(policy, time) for time in (before.reached, reached))
     # from here on no run opens them (differences.md F5), nor would one that the next steps would end
     expiring = list(uow.windows.let_expire(stream.name, leaves, late))
     closed = [WindowId(stream.name, index) for index in range(before.closed_before, after.closed_before)]
     expiring += [window for window in closed if window.index < late]
-    uow.windows.add(*(_window(policy, window, late) for window in closed))
+    states = (WindowState.EXPIRING if window.index < late else WindowState.CLOSED for window in closed)
+    uow.windows.add(*map(partial(_window, policy), closed, states))
     retired = min(max(before.retired_before, before.closed_before), after.closed_before)
     _add_blocks(uow, stream, range(before.closed_before, retired), BlockState.RETIRED)
     _add_blocks(uow, stream, range(retired, after.closed_before), BlockState.ACTIVE)
@@ -130,8 +137,26 @@ def _step(
     return closed
 
 
-def _window(policy: Policy, window: WindowId, late: int) -> Window:
-    state = WindowState.EXPIRING if window.index < late else WindowState.CLOSED
+def _step_on_devices(
+    uow: UnitOfWork, stream: Stream, before: Progress, after: Progress, now: datetime
+) -> list[WindowId]:
+    policy, name = stream.policy, stream.name
+    closed = [WindowId(name, index) for index in range(before.closed_before, after.closed_before)]
+    uow.windows.add(*(_window(policy, window, WindowState.EXPIRED) for window in closed))
+    specs = uow.ptks.find(stream=name)
+    uow.jobs.add(
+        *(
+            average_of(spec.ptk_id, window, now)
+            for window in closed
+            for spec in specs
+            if spec.trains_on(window.index)
+        )
+    )
+    uow.streams.advance(name, after)
+    return closed
+
+
+def _window(policy: Policy, window: WindowId, state: WindowState) -> Window:
     return Window(window, start_of(policy, window.index), start_of(policy, window.index + 1), state)
 
 
@@ -180,7 +205,7 @@ def _check(
         raise InvalidRequest(
             f"this would close more than {MAX_WINDOWS} windows; check until and the stream's origin"
         )
-    if not expire_unfinished:
+    if not expire_unfinished and not stream.policy.on_devices:
         _refuse_to_lose(uow, stream, progress, reached)
 
 

@@ -38,7 +38,7 @@ def forget_unit(
     Raises
     ------
     Refused
-        The stream's privacy unit is the record: its random ids are known to nobody.
+        The stream's privacy unit is the record: its random ids are known to nobody. Or its rows stay on devices.
     InvalidRequest
         The unit is not of the column's type.
     CorruptObject, Unavailable, WindowGone
@@ -46,6 +46,7 @@ def forget_unit(
     """
     with begin() as uow:
         stream = uow.streams.get(stream_name)
+    stream.check_rows_in_store("there is nothing here to erase")
     column, wanted = _checked(stream, unit)
     failed: PtkStoreError | None = None
     try:

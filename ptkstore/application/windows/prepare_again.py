@@ -32,7 +32,7 @@ def prepare_again(
     """
     id = WindowId(stream, window)
     with begin() as uow:
-        uow.streams.lock(stream)
+        uow.streams.lock(stream).check_rows_in_store("no window of it is prepared")
         state = uow.windows.get(id).state
         job = _given_up(id, state, uow.jobs.of_window(id, JobKind.PREPARE))
         if without_lost:

@@ -26,10 +26,11 @@ from ptkstore.cli.output import (
     said,
 )
 from ptkstore.domain.accounting.assurances import SHARES, budget_rests_on
+from ptkstore.domain.accounting.local import ADVERSARIES, COUNTED
 from ptkstore.domain.ledger.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
-from ptkstore.sdk.documents.ledgers import check_report, contexts_of, odometer_rows
+from ptkstore.sdk.documents.ledgers import check_report, contexts_of, local_rows, odometer_rows
 from ptkstore.sdk.store import HomeStore
 
 ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losses.")
@@ -67,6 +68,9 @@ def budget(
     `spent` holds whatever was asked in the light of what; `tight` is closer, for the releases as they stand, and no
     admission rests on it.
     """
+    if store.service.stream(stream).policy.on_devices:
+        _print_local(store, stream, as_json=as_json)
+        return
     if by is By.BLOCK:
         rows, nothing = store.budget(stream, tight=True), "no window has closed yet"
     else:
@@ -86,6 +90,19 @@ def budget(
         console.print(escape(rests_on), highlight=False, soft_wrap=True)
     if contexts:
         (said if as_json else console).print(escape(contexts), highlight=False, soft_wrap=True)
+
+
+def _print_local(store: Store, stream: str, *, as_json: bool) -> None:
+    """What devices lose: of blocks there is nothing to show, whatever it is asked by."""
+    rows = local_rows(store.odometers(stream))
+    nothing = "no PTK is registered, so no device loses anything"
+    print_rows(rows, as_json=as_json, title=f"{stream}, per device", nothing=nothing, number=loss_text)
+    if not as_json:
+        text = (
+            f"Rows stay on devices, so there are no blocks. A loss is local: it holds {ADVERSARIES}. Each row is of a "
+            f"device whose reports are all for that PTK: {COUNTED}. None of them adds up with losses of blocks."
+        )
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 @ledger_app.command("verify")

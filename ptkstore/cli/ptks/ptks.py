@@ -13,6 +13,7 @@ from ptkstore.domain.fields import declared_json
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks.ptks import LATER_FIELDS, PtkSpec
+from ptkstore.domain.versions.versions import is_local
 from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
@@ -29,6 +30,7 @@ def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
             "stream": spec.stream,
             "epsilon": spec.loss.epsilon,
             "delta": spec.loss.delta,
+            "guarantee": "local, one report of a device" if spec.is_averaged else "central",
             "target": spec.target,
             **({"tau": spec.target} if as_json else {}),  # its name of before
             **assured(spec.assurance, spec.ptk_id).document(),
@@ -46,7 +48,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
     team, _ = split_ptk_id(ptk_id)
     spec = _registered(store, ptk_id)
     service = store.service
-    profile = seen(lambda: service.profile(ptk_id))
+    profile = None if spec.is_averaged else seen(lambda: service.profile(ptk_id))
     evaluations = seen(lambda: store.evaluations(ptk_id))
     validations = seen(lambda: store.validations(ptk_id))
     # whoever reads evaluations reads states
@@ -66,6 +68,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
         "waiting": None if spec.waiting is None else asdict(spec.waiting),
         "config": {**spec.estimator["params"], **spec.config},  # as `set-config` takes it
         "profile": None if profile is None else profile_json(profile),
+        "guarantee": "local, one report of a device" if spec.is_averaged else "central",
         "newest": newest,
         "evaluations": evaluations,
         "validations": validations,
@@ -107,6 +110,7 @@ def versions(store: Store, ptk_id: str) -> Rows:
             "published_at": one["published_at"],
             "epsilon": one["guarantee"]["epsilon"],
             "delta": one["guarantee"]["delta"],
+            **({"guarantee": f"local, {one['guarantee']['of']}"} if is_local(one) else {}),
             **assured_in(one, ptk_id).document(),
             "loss": evaluated.get(one["version"], {}).get("loss"),
             "standard_error": evaluated.get(one["version"], {}).get("standard_error"),

@@ -21,6 +21,8 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     own = ["ptk", "family", "description", "stream", "target", "assurance"]
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
+    if detail["guarantee"] != "central":
+        own = ["guarantee", *(name for name in own if name not in ("target", "windows"))]
     print_fields("", {name: detail[name] for name in own})
     newest = detail["newest"]
     if (waiting := detail["waiting"]) is not None:
@@ -49,7 +51,8 @@ def print_lists(detail: Mapping[str, Any]) -> None:
     for name in _LISTS:
         if detail[name] is not None:
             print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
-    print_hidden([name for name in ("profile", *_LISTS) if detail[name] is None])
+    parts = (*(("profile",) if detail["guarantee"] == "central" else ()), *_LISTS)
+    print_hidden([name for name in parts if detail[name] is None])
 
 
 def print_hidden(parts: Sequence[str]) -> None:

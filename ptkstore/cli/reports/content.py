@@ -70,11 +70,16 @@ def page_of(content: bytes) -> Page:
 
 def _sections(report: Mapping[str, Any], signature: Mapping[str, str], digest: str) -> Iterator[Section]:
     if report["verification"]["adds_up"]:
-        yield _worst(report)
+        yield _local(report) if "local" in report else _worst(report)
     else:
         wrong = [Text(one, alarm=True) for one in report["verification"]["faults"]]
         yield Section("The journal is wrong, so this report has no figures", tuple(wrong))
     yield _exposure(report)
+    if "local" in report:
+        yield _local_ptks(report)
+        yield _journal(report)
+        yield _check(report, signature, digest)
+        return
     yield _promise(report)
     if report["verification"]["adds_up"]:
         yield _parties(report)
@@ -108,6 +113,53 @@ def _worst(report: Mapping[str, Any]) -> Section:
         )
         parts.append(Text(explanation))
     return Section("Worst block and loss of a person", tuple(parts))
+
+
+def _local(report: Mapping[str, Any]) -> Section:
+    """Of a stream whose rows stay on devices: what the reader came for."""
+    local = report["local"]
+    return Section(
+        "What a device loses",
+        (
+            Text(
+                "Rows stay on devices. The guarantee is local: no block is charged, and there is no worst block."
+            ),
+            Table(
+                ("who", "loses at most", "how this follows"),
+                tuple((one["who"], _loss(one), one["rule"]) for one in local["promised"]),
+            ),
+            Text(f"Neighbours: {local['neighbours']}. It holds {local['holds']}."),
+            Text(f"Losses compose by {local['composition']}. Proof: {local['proof']}."),
+            Text(f"Limits: {local['counted']}."),
+        ),
+    )
+
+
+def _local_ptks(report: Mapping[str, Any]) -> Section:
+    header = (
+        "PTK",
+        "one report",
+        "one weight of it",
+        "by now",
+        "in all",
+        "clipped",
+        "noise",
+        "specification",
+    )
+    rows = tuple(
+        (
+            one["ptk"],
+            *(_loss(one[name]) for name in ("report", "one_weight", "so_far", "in_all")),
+            one["clip"],
+            one["noise"],
+            one["specification"][:12],
+        )
+        for one in report["local"]["ptks"]
+    )
+    return Section(
+        "PTKs, each per device",
+        (Table(header, rows),) if rows else (Text("No PTK is registered, so no device loses anything."),),
+    )
 
 
 def _means(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:

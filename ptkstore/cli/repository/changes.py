@@ -224,6 +224,12 @@ def _value(value: Any) -> str:
 
 
 def _reserved(change: Change) -> str:
+    if change.per_device is not None:
+        one = change.per_device
+        return (
+            f"a device loses epsilon {one['report']:g} per report ({one['one_weight']:g} per weight), "
+            f"{one['one_window']:g} per window, {one['in_all']:g} in all; no block is charged"
+        )
     if change.action == "deregister":
         return f"frees epsilon {change.epsilon_before:g} a window"
     if change.action == "stay":

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ptkstore.cli.output import AsJson, Done, Home, answers, in_home, opened
-from ptkstore.domain.streams.streams import POLICY_FIELDS
+from ptkstore.domain.streams.streams import POLICY_FIELDS, RowPlace
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.store import HomeStore
 from ptkstore.sdk.streams import StreamMethods
@@ -44,7 +44,9 @@ def create(
         str, typer.Option(help="Columns as name:type,...; types int64 float64 string bool timestamp.")
     ],
     time_column: Annotated[str, typer.Option(help="The event-time column.")],
-    epsilon: Annotated[float, typer.Option(help="What a block may lose in all.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="What a block may lose in all; needed unless rows stay on devices.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="What a block may lose in all.")] = 0.0,
     origin: Annotated[
         str | None, typer.Option(help="UTC start of the first window; the present window by default.")
@@ -91,6 +93,10 @@ def create(
             **policy,
         )
     text = f"stream {name} is ready; ingest with: ptk ingest {name} FILE"
+    if policy["rows"] == RowPlace.ON_DEVICES:
+        text = (
+            f"stream {name} is ready; its rows stay on devices, which train the PTKs that you register on it"
+        )
     Done({"stream": name}, text).show(as_json=as_json)
 
 

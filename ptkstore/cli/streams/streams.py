@@ -23,7 +23,7 @@ from ptkstore.cli.streams.creation import add_column, create
 from ptkstore.cli.streams.recommendation import recommend
 from ptkstore.domain.durations import duration_text
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines
+from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines, protections
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
@@ -73,9 +73,7 @@ def show(store: Store, name: str, as_json: AsJson = False) -> None:
         row["rows_until"] = until.get(int(row["window"]), "gone")
     detail: dict[str, Any] = {
         **_summary(stream),
-        **_later(stream.policy),
-        **_of_scheduler(stream.policy),
-        **_shared(stream.policy),
+        **_rest(stream.policy),
         "columns": {column: kind.value for column, kind in stream.schema.columns},
         "time_column": stream.schema.time_column,
         "schema_version": stream.schema.version,
@@ -128,6 +126,13 @@ def _exposed(exposure: Exposure) -> dict[str, Any]:
             "readable_seconds": int(exposure.readable.total_seconds()),
         },
     }
+
+
+def _rest(policy: Policy) -> dict[str, Any]:
+    """What a policy says beside the summary; of rows or blocks where there are any."""
+    if policy.on_devices:
+        return {}
+    return {**_later(policy), **_of_scheduler(policy), **_shared(policy)}
 
 
 def _exposure_text(exposure: Exposure) -> str:
@@ -199,8 +204,31 @@ def _units(policy: Policy) -> dict[str, Any]:
     return document
 
 
+def _on_devices(stream: Stream) -> dict[str, Any]:
+    """A stream whose rows stay on devices: what each of them loses, and nothing of blocks."""
+    policy = stream.policy
+    of = {protected.who: protected.loss for protected in protections(policy, policy.report_limit, 0)}
+    return {
+        "stream": stream.name,
+        "team": stream.team,
+        "rows": policy.rows.value,
+        "guarantee": "local",
+        "report_epsilon": policy.report_epsilon,
+        "report_delta": policy.report_delta or 0.0,
+        "reports_per_window": policy.reports_per_window,
+        "reports_in_all": policy.reports_in_all,
+        "at_most": {who: {"epsilon": one.epsilon, "delta": one.delta} for who, one in of.items()},
+        "window": duration_text(policy.window),
+        "origin": policy.origin.isoformat(),
+        "privacy_unit": policy.privacy_unit.value,
+        "closing": policy.closing.value,
+    }
+
+
 def _summary(stream: Stream) -> dict[str, Any]:
     policy = stream.policy
+    if policy.on_devices:
+        return _on_devices(stream)
     return {
         "stream": stream.name,
         "team": stream.team,

@@ -17,11 +17,11 @@ MAX_EPSILON = Decimal(10)
 MAX_DELTA = Decimal("1e-2")
 
 
-def checked_epsilon(value: object, what: str = "epsilon") -> Decimal:
-    """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [1e-6, 10]."""
+def checked_epsilon(value: object, what: str = "epsilon", most: Decimal = MAX_EPSILON) -> Decimal:
+    """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [1e-6, `most`]."""
     number = _decimal(value, what)
-    if not MIN_EPSILON <= number <= MAX_EPSILON:
-        raise InvalidRequest(f"{what} must lie in [1e-6, 10], not {number:.6g}")
+    if not MIN_EPSILON <= number <= most:
+        raise InvalidRequest(f"{what} must lie in [1e-6, {most}], not {number:.6g}")
     return number
 
 
@@ -60,6 +60,14 @@ class Loss:
         return cls(
             int((checked_epsilon(epsilon) * NANO).to_integral_value(ROUND_CEILING)),
             int((checked_delta(delta) * ATTO).to_integral_value(ROUND_CEILING)),
+        )
+
+    @classmethod
+    def of_report(cls, epsilon: float, delta: float) -> Self:
+        """Return the loss of a device's report, rounded up; it may be beyond what a block may be charged."""
+        return cls(
+            int((_decimal(epsilon, "epsilon") * NANO).to_integral_value(ROUND_CEILING)),
+            int((_decimal(delta, "delta") * ATTO).to_integral_value(ROUND_CEILING)),
         )
 
     @classmethod
@@ -113,6 +121,17 @@ def _at_most(amount: int, unit: int) -> float:
 
 
 NO_LOSS = Loss(0, 0)
+
+
+def capacity_of(epsilon: object, delta: object) -> Loss:
+    """Return the most a block may lose; no loss where users do not say any, for streams without blocks."""
+    if epsilon is None:
+        if delta:
+            raise InvalidRequest("delta goes with epsilon: say both, or none")
+        return NO_LOSS
+    return Loss.capacity(epsilon, delta)
+
+
 LEAST_LOSS = Loss(int(MIN_EPSILON * NANO))
 
 

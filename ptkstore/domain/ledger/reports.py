@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ptkstore.domain.accounting.local import LocalOdometer
 from ptkstore.domain.accounting.losses import Loss, LossShares
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.odometers import Spent
@@ -59,6 +60,12 @@ def spent_json(spent: Spent) -> dict[str, Any]:
     return {"releases": spent.releases, **figures}
 
 
+def local_json(odometer: LocalOdometer) -> dict[str, Any]:
+    """Write what a device loses to one PTK; each loss as `loss_json` has it."""
+    losses = {name: loss_json(loss) for name, loss in odometer.losses.items()}
+    return {"ptk": odometer.ptk_id, **losses, **odometer.counts, **odometer.mechanism}
+
+
 def signed(report: Mapping[str, Any], public_key: bytes, sign: Callable[[bytes], bytes]) -> bytes:
     """Return the file of a report."""
     content = canonical_json({**report, "format": FORMAT})
@@ -102,6 +109,8 @@ def read_signed(content: bytes, verifies: Verifies, public_key: str | None = Non
 def _summary(report: Mapping[str, Any]) -> dict[str, Any]:
     journal, adds_up = report["journal"], report["verification"]["adds_up"]
     last = journal["last"]["digest"] if journal["entries"] else journal["before_first"]
+    if "local" in report:
+        return _local_summary(report, last)
     spent = report["spent"]["stream"]["guarantee"] if adds_up else {"epsilon": None, "delta": None}
     return {
         "stream": report["stream"]["name"],
@@ -116,6 +125,26 @@ def _summary(report: Mapping[str, Any]) -> dict[str, Any]:
         "entries": journal["entries"],
         "last_digest": last,
         "adds_up": adds_up is True,
+    }
+
+
+def _local_summary(report: Mapping[str, Any], last: str) -> dict[str, Any]:
+    """Of a stream whose rows stay on devices: what a report of a device loses, and what it loses in all."""
+    local = report["local"]
+    return {
+        "stream": report["stream"]["name"],
+        "made_at": report["made_at"],
+        "ledger_id": report["ledger_id"],
+        "windows": len(report["period"]["windows"]),
+        "guarantee": "local",
+        "report_epsilon": local["report"]["epsilon"],
+        "report_delta": local["report"]["delta"],
+        "reports_in_all": local["reports_in_all"],
+        "in_all_epsilon": local["in_all"]["epsilon"],
+        "in_all_delta": local["in_all"]["delta"],
+        "entries": report["journal"]["entries"],
+        "last_digest": last,
+        "adds_up": report["verification"]["adds_up"] is True,
     }
 
 

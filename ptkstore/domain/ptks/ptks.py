@@ -57,11 +57,11 @@ class PtkSpec:
     `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
     ...]}` each), all known without data. `every` is the number of windows between two trainings, `windows` the
     least and the most that one training may read, with one draw of noise. `target` is in the unit of the PTK's own
-    evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by samples, None if it is not;
-    `menu` is what was released of that, (epsilon, privacy units) to choose from, 0 for all there are: the catalog fills
-    it in. `facts` are what windows of a PTK that is profiled by formula are planned with; whoever plans one looks them
-    up. `waiting` says whether it waits for an accepted version, None if its versions need no verdict; the catalog fills
-    it in.
+    evaluation, or of the loss that it is profiled by; a PTK that devices train has none, and its `loss` is that of one
+    report. `profile` says how it is profiled by samples, None if it is not; `menu` is what was released of that,
+    (epsilon, privacy units) to choose from, 0 for all there are: the catalog fills it in. `facts` are what windows of a
+    PTK that is profiled by formula are planned with; whoever plans one looks them up. `waiting` says whether it waits
+    for an accepted version, None if its versions need no verdict; the catalog fills it in.
     """
 
     ptk_id: str
@@ -72,7 +72,9 @@ class PtkSpec:
     loss: Loss
     event: Mapping[str, Any]
     tables: Mapping[str, Any]
-    target: Annotated[float, PositiveNumber("How small its error is to be.", default=..., reported=None)]
+    target: Annotated[
+        float | None, PositiveNumber("How small its error is to be.", optional=True, reported=None)
+    ]
     every: Annotated[
         int,
         Frequency(
@@ -125,9 +127,23 @@ class PtkSpec:
         return self.waiting is not None and self.waiting.given_up is not None
 
     @property
+    def is_averaged(self) -> bool:
+        """Whether devices train it: its versions are averages of what they put back, and no row of it is read."""
+        return is_averaged(self.estimator)
+
+    @property
     def family(self) -> str:
         """The class name of the estimator."""
         return str(self.estimator["family"])
+
+
+AVERAGED = "DrawDiscardModel"
+"""The family that devices train, of streams whose rows stay there."""
+
+
+def is_averaged(estimator: Mapping[str, Any]) -> bool:
+    """Return whether devices train an estimator, given as data."""
+    return estimator.get("family") == AVERAGED
 
 
 PTK_FIELDS = declared_fields(PtkSpec)

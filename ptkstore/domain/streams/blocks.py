@@ -162,7 +162,9 @@ def blocks_of(window: WindowId, policy: Policy) -> BlockRange:
 
 
 def created_with(window: WindowId, policy: Policy) -> BlockRange | None:
-    """Return the blocks that come into being when a window closes; shards of users do so once."""
+    """Return the blocks that come into being when a window closes; shards of users do so once, devices have none."""
+    if policy.on_devices:
+        return None
     if policy.privacy_unit is PrivacyUnit.USER and window.index > 0:
         return None
     return blocks_of(window, policy)
@@ -170,7 +172,7 @@ def created_with(window: WindowId, policy: Policy) -> BlockRange | None:
 
 def blocks_below(window: int, policy: Policy) -> BlockRange | None:
     """Return all blocks that rows of windows below `window` may lie in; shards of users hold those of every one."""
-    if window < 1:
+    if window < 1 or policy.on_devices:
         return None
     if policy.privacy_unit is PrivacyUnit.USER:
         return BlockRange(0, parts_of(policy) * policy.user_shards)

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ptkstore.domain.accounting import local
 from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.local import composed
 from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 
@@ -61,6 +63,8 @@ def neighbours(policy: Policy) -> str:
             return f"two inputs are neighbours if one has records of one user in one window more; {kept}"
         case PrivacyUnit.USER:
             return f"two inputs are neighbours if one has records of one user more, in any windows; {kept}"
+        case PrivacyUnit.DEVICE:
+            return "any two tables of a device are neighbours, one without rows included"
 
 
 def all_lines(policy: Policy) -> Loss:
@@ -85,7 +89,10 @@ def contexts_sentence(
 
 
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:
-    """Say what `loss` of a block means for a record, and for a user in one and in all windows (differences.md S11)."""
+    """Say what `loss` of a block means for a record, and for a user in one and in all windows (differences.md S11).
+
+    Of a stream whose rows stay on devices: what `loss` of a report means for a device.
+    """
     record = Protected("one record", loss, "the loss of one block")
     in_one, in_all = "one user in one window", f"one user in {windows} window{'' if windows == 1 else 's'}"
     match policy.privacy_unit:
@@ -104,6 +111,13 @@ def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ..
         case PrivacyUnit.USER:
             whole = "the loss of one block, for the stream's life"
             return record, Protected(in_one, loss, whole), Protected(in_all, loss, whole)
+        case PrivacyUnit.DEVICE:
+            in_window, ever = policy.reports_per_window or 0, policy.reports_in_all or 0
+            return (
+                Protected("one report of a device", loss, "the noise that the device adds"),
+                Protected("one device in one window", composed(loss, in_window), local.RULE),
+                Protected("one device in all windows", composed(loss, ever), local.RULE),
+            )
 
 
 def of_a_group(loss: Loss, size: int) -> Loss:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.assurances import Assurance as Assurance
-from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, checked_epsilon
+from ptkstore.domain.accounting.losses import LEAST_LOSS, NO_LOSS, Loss, checked_epsilon
 from ptkstore.domain.accounting.sharing import ONE_BUDGET, Sharing, check_sharing
 from ptkstore.domain.fields import (
     Column,
@@ -31,8 +31,9 @@ from ptkstore.domain.scheduling.choices import (
     check_comparison,
     check_significance,
 )
+from ptkstore.domain.streams import report_limits
 from ptkstore.domain.streams.schemas import ATTRIBUTE_TYPES, ColumnType, Schema, is_plain
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, Refused
 
 LONGEST = timedelta(days=3650)
 ATTRIBUTE_VALUES_MAX = 256
@@ -49,12 +50,23 @@ class Closing(StrEnum):
     OPERATOR = "operator"
 
 
+class RowPlace(StrEnum):
+    """Where the rows of a stream are: in the store, encrypted, or on devices, which send noisy reports alone."""
+
+    IN_STORE = "in-store"
+    ON_DEVICES = "on-devices"
+
+
 class PrivacyUnit(StrEnum):
-    """What one neighbouring dataset adds or removes: a row, one user's rows in one window, or a user's in all."""
+    """What one neighbouring dataset adds or removes: a row, one user's rows in one window, or a user's in all.
+
+    Of a stream whose rows are on devices: all rows of a device, which may be any others.
+    """
 
     RECORD = "record"
     USER_IN_WINDOW = "user-in-window"
     USER = "user"
+    DEVICE = "device"
 
 
 class Relation(StrEnum):
@@ -83,6 +95,10 @@ class Policy:
     A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
 
     With `asserted_text`, a PTK of team code may release texts and join keys that it did not declare.
+
+    Of a stream whose `rows` are on devices, nothing is kept but its windows: it has no blocks, so `capacity` is no
+    loss. `report_epsilon` and `report_delta` are what one report of a device may lose, `reports_per_window` and
+    `reports_in_all` how many reports a device may send.
     """
 
     capacity: Loss
@@ -193,6 +209,40 @@ class Policy:
     unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
+    rows: Annotated[
+        RowPlace, OneOf("Where rows are: in-store or on-devices.", members=RowPlace, later=True)
+    ] = RowPlace.IN_STORE
+    report_epsilon: Annotated[
+        float | None,
+        PositiveNumber(
+            "The most that one report of a device may lose.", optional=True, reported=None, later=True
+        ),
+    ] = None
+    report_delta: Annotated[
+        float | None,
+        PositiveNumber(
+            "The most delta of one report of a device; none by default, so that noise is Laplace.",
+            optional=True,
+            reported=None,
+            later=True,
+        ),
+    ] = None
+    reports_per_window: Annotated[
+        int | None,
+        WholeNumber(
+            "The most reports of a device in a window.",
+            most=10_000,
+            optional=True,
+            reported=None,
+            later=True,
+        ),
+    ] = None
+    reports_in_all: Annotated[
+        int | None,
+        WholeNumber(
+            "The most reports of a device in all.", most=1_000_000, optional=True, reported=None, later=True
+        ),
+    ] = None
     profile_share: Annotated[Decimal, Share("Part of a window kept for profiles by samples.")] = Decimal(
         "0.1"
     )
@@ -201,7 +251,14 @@ class Policy:
     retire_below: Loss = LEAST_LOSS
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
+        if self.on_devices and self.privacy_unit is PrivacyUnit.RECORD:
+            object.__setattr__(
+                self, "privacy_unit", PrivacyUnit.DEVICE
+            )  # no other unit can be protected there
+        if not self.on_devices:
+            if self.capacity == NO_LOSS:
+                raise InvalidRequest("a stream needs epsilon: what every block of it may lose in all")
+            checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
         if not timedelta(seconds=1) <= self.window <= LONGEST or self.window.microseconds:
             raise InvalidRequest(
                 "the window length must be a whole number of seconds, from one to ten years of them"
@@ -212,6 +269,9 @@ class Policy:
             raise InvalidRequest("lateness and future skew are never negative")
         for field in POLICY_FIELDS:
             field.check(getattr(self, field.name))
+        self._check_on_devices()
+        if self.on_devices:
+            return
         if self.rows_per_window > self.n_max:
             raise InvalidRequest("rows_per_window must lie between 1 and n_max")
         if max(self.lateness, self.future_skew) > LONGEST:
@@ -235,6 +295,16 @@ class Policy:
             )
 
     @property
+    def on_devices(self) -> bool:
+        """Whether no row of the stream is ever in the store."""
+        return self.rows is RowPlace.ON_DEVICES
+
+    @property
+    def report_limit(self) -> Loss:
+        """What one report of a device may lose; no loss where rows are in the store."""
+        return Loss.of_report(self.report_epsilon or 0.0, self.report_delta or 0.0)
+
+    @property
     def lines(self) -> dict[str, Loss]:
         """What each line of a block may lose."""
         return self.sharing.lines(self.capacity)
@@ -242,6 +312,23 @@ class Policy:
     def line_of(self, ptk_id: str) -> str:
         """Return the line that a PTK pays from; `Refused` for a team that is in no context."""
         return self.sharing.line_of(ptk_id)
+
+    def _check_on_devices(self) -> None:
+        is_device = self.privacy_unit is PrivacyUnit.DEVICE
+        limits = {name: getattr(self, name) for name in report_limits.LIMITS}
+        if not self.on_devices:
+            report_limits.check_none(limits, unit_is_device=is_device)
+            return
+        report_limits.check_limits(limits, unit_is_device=is_device)
+        report_limits.check_left_out(
+            [
+                *((one.argument or one.name, getattr(self, one.name), one.default) for one in _OF_THE_STORE),
+                ("epsilon and delta", self.capacity, NO_LOSS),
+                ("block_by", self.attribute, None),
+                ("contexts and reserve", self.sharing, ONE_BUDGET),
+                ("retire_below", self.retire_below, LEAST_LOSS),
+            ]
+        )
 
     def _check_unit(self) -> None:
         if self.privacy_unit is PrivacyUnit.RECORD:
@@ -307,6 +394,8 @@ class Policy:
 
 
 POLICY_FIELDS = declared_fields(Policy)
+_ON_DEVICES = frozenset({"window", "origin", "closing", "rows", "privacy_unit", *report_limits.LIMITS})
+_OF_THE_STORE = tuple(one for one in POLICY_FIELDS if one.name not in _ON_DEVICES)
 
 
 def present_origin(now: datetime, window: timedelta) -> datetime:
@@ -333,6 +422,15 @@ class Stream:
         self._check_unit_column(self.policy.unit_column)
         if self.policy.attribute is not None:
             self._check_attribute(self.policy.attribute)
+
+    def check_rows_in_store(self, what: str) -> None:
+        """Raise `Refused` where the rows of the stream stay on devices; `what` says what needs them in the store."""
+        if self.policy.on_devices:
+            raise Refused(f"the rows of stream {self.name!r} stay on devices: {what}")
+
+    def check_takes_rows(self) -> None:
+        """Raise `Refused` where no row is ever ingested."""
+        self.check_rows_in_store("it takes none, devices report on their own")
 
     def _check_unit_column(self, column: str | None) -> None:
         if column is not None and self.schema.type_of(column) not in _UNIT_TYPES:

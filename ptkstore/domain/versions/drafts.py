@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from ptkstore.domain.streams.windows import WindowId
 
 
 def draft_id(window: WindowId, name: str) -> str:
     """Return the id of a draft of a window."""
     return f"{window.stream}.{window.index}.{name}"
+
+
+def draft_prefix(window: WindowId, job: str) -> str:
+    """Return what the ids of all drafts of one job begin with, whoever claimed it."""
+    return draft_id(window, hashlib.sha256(job.encode()).hexdigest()[:16]) + "-"
 
 
 def window_of(draft: str) -> WindowId | None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.local import LocalLoss
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job
 from ptkstore.domain.ledger.journal import Entry
@@ -13,7 +16,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
-from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
+from ptkstore.domain.versions.versions import FORMAT_VERSION, LOCAL, Draft, Version, origin_of
 
 ACCEPTED = "accepted"
 """How a version came to be that passed its validation."""
@@ -76,14 +79,8 @@ def content_of(
         for one in spend.blocks.ranges
     ]
     return {
-        "format_version": FORMAT_VERSION,
-        "ptk_id": spec.ptk_id,
-        "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in draft.files],
-        "state": draft.state,
-        "schema": spec.tables,
-        "family": spec.family,
+        **_of_draft(spec, draft),
         "tau": spec.target,
-        "config": spec.estimator,
         "blocks": [*before.get("blocks", []), *charged],
         "oldest_contributing_window": min(
             (before.get("oldest_contributing_window", first), first), key=lambda one: one["index"]
@@ -108,6 +105,67 @@ def content_of(
         "made_from": [origin_of(previous)] if previous else [],
         **({} if draft.facts is None else {"facts": draft.facts}),
     }
+
+
+def local_content_of(
+    job: Job, spec: PtkSpec, stream: Stream, draft: Draft, local: LocalLoss, epoch: str
+) -> dict[str, Any]:
+    """Return what a manifest says of a state that devices trained: no block was charged, so it names its stream.
+
+    Parameters
+    ----------
+    job : Job
+        Of the window as whose close the instances were averaged.
+    local : LocalLoss
+        What each device loses.
+    epoch : str
+        The id of the set of instances that were averaged.
+    """
+    window = _span(stream.policy, job.window.index)
+    return {
+        **_of_draft(spec, draft),
+        "stream": stream.name,
+        "blocks": [],
+        "oldest_contributing_window": window,
+        "newest_contributing_window": window,
+        "guarantee": {
+            "model": LOCAL,
+            "of": "one report of a device",
+            **_amounts(local.report),
+            "one_weight": _amounts(local.one_weight),
+            "reports_per_window": local.reports_per_window,
+            "reports_in_all": local.reports_in_all,
+            "one_window": _amounts(local.one_window),
+            "in_all": _amounts(local.in_all),
+            "event": local.event,
+            "privacy_unit": stream.policy.privacy_unit,
+            "relation": "any-two-tables",
+            "accountant": Accountant.BASIC,
+            "assurance": spec.assurance,
+            "clip": local.clip,
+            "max_norm": local.max_norm,
+            "noise": local.noise,
+            "specification": local.specification,
+        },
+        "epoch": epoch,
+        "made_from": [],
+    }
+
+
+def _of_draft(spec: PtkSpec, draft: Draft) -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "ptk_id": spec.ptk_id,
+        "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in draft.files],
+        "state": draft.state,
+        "schema": spec.tables,
+        "family": spec.family,
+        "config": spec.estimator,
+    }
+
+
+def _amounts(loss: Loss) -> dict[str, float]:
+    return {"epsilon": loss.epsilon, "delta": loss.delta}
 
 
 def _span(policy: Policy, window: int) -> dict[str, Any]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured_in
+from ptkstore.domain.versions.versions import CENTRAL, LOCAL, is_local
 
 UNKNOWN_TAG = "unknown"
 """What a tag says where a manifest does not tell."""
 
-_UNITS = {"record": "one record", "user": "one user", "user-in-window": "one user in one window"}
+_UNITS = {
+    "record": "one record",
+    "user": "one user",
+    "user-in-window": "one user in one window",
+    "device": "one device, all of its rows",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +40,32 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalShown:
+    """What a local guarantee says beside the loss of one report, which is not the loss of a version."""
+
+    one_weight_epsilon: float
+    reports_per_window: int
+    reports_in_all: int
+    in_all_epsilon: float
+    in_all_delta: float
+    clip: str
+    noise: str
+
+    def sentence(self, epsilon: float | None) -> str:
+        """Say it, with the epsilon of one report."""
+        return (
+            f"Guarantee: local, of each report of a device. The whole report loses epsilon {epsilon}, one weight of it "
+            f"{self.one_weight_epsilon}. A device sends at most {self.reports_per_window} in a window and "
+            f"{self.reports_in_all} in all, which lose epsilon {self.in_all_epsilon} together"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """Loss, assurance, privacy unit, windows and verdict of one version, as its manifest tells them.
 
-    None stands for what the manifest does not tell. `oldest` and `newest` are start and end of the first and the last
+    `local` is there where the guarantee is local: `epsilon` and `delta` are then of one report of a device. None stands
+    for what the manifest does not tell. `oldest` and `newest` are start and end of the first and the last
     window in the state, as ISO 8601 writes them.
     """
 
@@ -50,6 +78,14 @@ class Provenance:
     oldest: tuple[str, str] | None = None
     newest: tuple[str, str] | None = None
     shown: Shown = Shown()
+    local: LocalShown | None = None
+
+    @property
+    def model(self) -> str | None:
+        """Whether the guarantee is central or local; None where it is not told."""
+        if self.local is not None:
+            return LOCAL
+        return None if self.epsilon is None else CENTRAL
 
     def tags(self) -> dict[str, str]:
         """Say it as tags of a view; these names are all there, and `unknown` is told as such."""
@@ -68,6 +104,9 @@ class Provenance:
             tags["dp.unit_column"] = self.unit_column
         if self.max_rows_per_unit is not None:
             tags["dp.max_rows_per_unit"] = str(self.max_rows_per_unit)
+        if self.local is not None:
+            tags["dp.model"] = LOCAL
+            tags |= {f"dp.{name}": str(value) for name, value in asdict(self.local).items()}
         return tags
 
     def sentence(self) -> str:
@@ -80,6 +119,8 @@ class Provenance:
                 else f", at most {self.max_rows_per_unit} rows per window"
             )
             unit = f"{unit} (column {self.unit_column}{most})"
+        if self.local is not None:
+            unit = f"{unit}. {self.local.sentence(self.epsilon)}"
         windows = UNKNOWN_TAG
         if self.oldest is not None and self.newest is not None:
             windows = f"{self.oldest[0]} to {self.newest[1]}"
@@ -106,6 +147,19 @@ def provenance_in(manifest: Mapping[str, Any], ptk_id: str) -> Provenance:
         oldest=_span(manifest.get("oldest_contributing_window")),
         newest=_span(manifest.get("newest_contributing_window")),
         shown=_shown(manifest.get("verdict")),
+        local=_local(guarantee) if is_local(manifest) else None,
+    )
+
+
+def _local(guarantee: Mapping[str, Any]) -> LocalShown:
+    return LocalShown(
+        one_weight_epsilon=guarantee["one_weight"]["epsilon"],
+        reports_per_window=guarantee["reports_per_window"],
+        reports_in_all=guarantee["reports_in_all"],
+        in_all_epsilon=guarantee["in_all"]["epsilon"],
+        in_all_delta=guarantee["in_all"]["delta"],
+        clip=guarantee["clip"],
+        noise=guarantee["noise"],
     )
 
 

@@ -49,6 +49,7 @@ def exposure_document(exposure: Exposure) -> Document:
         "past_by_clock": list(exposure.past_by_clock),
         "most_windows": exposure.most_windows,
         "readable_seconds": exposure.readable // _SECOND,
+        "on_devices": exposure.on_devices,
     }
 
 
@@ -68,4 +69,5 @@ def exposure_of(document: Mapping[str, Any]) -> Exposure:
         past_by_clock=tuple(document["past_by_clock"]),
         most_windows=document.get("most_windows", 1),
         readable=document.get("readable_seconds", 0) * _SECOND,
+        on_devices=document.get("on_devices", False),
     )

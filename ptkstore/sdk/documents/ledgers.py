@@ -87,6 +87,21 @@ def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
     ]
 
 
+def local_rows(odometers: Odometers) -> list[dict[str, Any]]:
+    """Return what devices lose to each PTK of a stream whose rows stay there; no row is of a block."""
+    return [
+        {
+            "ptk": one.ptk_id,
+            "guarantee": "local",
+            **{f"{name}_epsilon": loss.epsilon for name, loss in one.losses.items()},
+            **{f"{name}_delta": loss.delta for name, loss in one.losses.items() if loss.delta_atto},
+            **one.counts,
+            **one.mechanism,
+        }
+        for one in odometers.local
+    ]
+
+
 def check_report(content: bytes, public_key: str | None = None) -> Reading:
     """Check the signature of an exported report; needs no store.
 

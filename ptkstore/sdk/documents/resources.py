@@ -11,16 +11,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accounting.assurances import assured, assured_in, assured_of
-from ptkstore.domain.accounting.losses import ATTO, NANO, Loss, LossShares
+from ptkstore.domain.accounting.local import LocalLoss, LocalOdometer
+from ptkstore.domain.accounting.losses import ATTO, NANO, Loss, LossShares, capacity_of
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
 from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
-from ptkstore.domain.ledger.reports import loss_json, shares_json, spent_json
+from ptkstore.domain.ledger.reports import local_json, loss_json, shares_json, spent_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
+from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, RowPlace, Stream
+from ptkstore.domain.versions.versions import CENTRAL, LOCAL
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
     attribute, values = next(iter(block_by.items())) if block_by else (None, ())
     policy = Policy(
         **declared_in(document, POLICY_FIELDS),
-        capacity=Loss.capacity(_decimal(document["epsilon"]), _decimal(document["delta"])),
+        capacity=capacity_of(_epsilon(document), _decimal(document["delta"])),
         attribute=attribute,
         attribute_values=tuple(values),
         sharing=sharing_of(
@@ -95,6 +97,7 @@ def ptk_document(spec: PtkSpec) -> Document:
         "loss": loss_json(spec.loss),
         **assured(spec.assurance, spec.ptk_id).document(),
         "menu": [list(point) for point in spec.menu],
+        "guarantee_model": LOCAL if spec.is_averaged else CENTRAL,
     }
     return {name: value for name, value in content.items() if name != "facts"}
 
@@ -157,6 +160,7 @@ def odometers_document(odometers: Odometers) -> Document:
         **odometers.assured.document(),
         "ptks": [_party_document(party) for party in odometers.ptks],
         "teams": [_party_document(party) for party in odometers.teams],
+        "local": [{**local_json(one), "windows": one.windows} for one in odometers.local],
     }
 
 
@@ -180,7 +184,21 @@ def odometers_of(document: Mapping[str, Any]) -> Odometers:
         stream=_spent_of(document["stream"]),
         ptks=tuple(map(_party_of, document["ptks"])),
         teams=tuple(map(_party_of, document["teams"])),
+        local=tuple(map(_local_of, document.get("local", ()))),
     )
+
+
+def _local_of(document: Mapping[str, Any]) -> LocalOdometer:
+    loss = LocalLoss(
+        loss_of(document["report"]),
+        loss_of(document["one_weight"]),
+        document["reports_per_window"],
+        document["reports_in_all"],
+        clip=document["clip"],
+        noise=document["noise"],
+        specification=document["specification"],
+    )
+    return LocalOdometer(document["ptk"], loss, document["windows"])
 
 
 def loss_of(document: Mapping[str, Any]) -> Loss:
@@ -226,6 +244,12 @@ def _line_document(block: BlockLedger | LineOdometer) -> Document:
 def _spent_of(document: Mapping[str, Any]) -> Spent:
     losses = (loss_of(document[name]) for name in ("guarantee", "basic", "tight"))
     return Spent(document["releases"], *losses)
+
+
+def _epsilon(document: Mapping[str, Any]) -> Decimal | None:
+    """What a block may lose; a stream whose rows stay on devices has none, and is shown with 0."""
+    epsilon = None if document["epsilon"] is None else _decimal(document["epsilon"])
+    return None if not epsilon and document.get("rows") == RowPlace.ON_DEVICES else epsilon
 
 
 def _decimal(amount: Any) -> Decimal:

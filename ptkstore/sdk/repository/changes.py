@@ -11,7 +11,13 @@ from ptklib.exceptions import PtklibError
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
-from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec, settled_config, windows_between
+from ptkstore.domain.ptks.ptks import (
+    PTK_ARGUMENTS,
+    PtkSpec,
+    is_averaged,
+    settled_config,
+    windows_between,
+)
 from ptkstore.domain.ptks.serving import plain
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
@@ -53,7 +59,9 @@ class Change:
     changed PTK did on synthetic rows: `passed`, `partly` (none failed, and some were left out, as they take too long),
     `failed` or `not-run`; None where nothing was checked. `reason` tells more of either.
     `changes` names the fields that an update changes. `returns` is the newest version, 0 for none, of a PTK whose name
-    was deregistered and comes back. `room` is what the whole plan leaves on the stream; None where nobody can tell.
+    was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
+    one `report`, of `one_weight` of it, of `one_window` and `in_all`; `epsilon` is then that of one report, of which no
+    window reserves anything. `room` is what the whole plan leaves on the stream; None where nobody can tell.
     """
 
     action: str
@@ -70,6 +78,7 @@ class Change:
     changes: tuple[FieldChange, ...] = ()
     returns: int | None = None
     room: RoomLeft | None = None
+    per_device: Mapping[str, float] | None = None
 
     @property
     def acceptable(self) -> bool:
@@ -276,7 +285,8 @@ class _Step:
             declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
         except PtklibError as error:
             raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-        loss, before = Loss.charge(declared.epsilon, declared.delta), self.specs.get(ptk_id)
+        charged = Loss.of_report if is_averaged(spec) else Loss.charge
+        loss, before = charged(declared.epsilon, declared.delta), self.specs.get(ptk_id)
         action, changes = "register", tuple[FieldChange, ...]()
         try:
             if before is not None:
@@ -297,7 +307,19 @@ class _Step:
             spec["params"].get("bundle"),
             stream=ptk.stream,
             changes=changes,
+            per_device=_per_device(spec, self._policies.get(ptk.stream)),
         )
+
+
+def _per_device(spec: Mapping[str, Any], policy: Policy | None) -> dict[str, float] | None:
+    """The epsilons that a device loses; None where the PTK is trained on rows, or nobody knows the stream."""
+    from ptkstore.application.ledger.local_losses import local_loss_of
+
+    if not is_averaged(spec) or policy is None or not policy.on_devices:
+        return None
+    loss = local_loss_of(spec, policy)
+    names = ("report", "one_weight", "one_window", "in_all")
+    return {name: getattr(loss, name).epsilon for name in names}
 
 
 def _room(admission: Admission) -> RoomLeft | None:
@@ -388,10 +410,15 @@ def _checks_text(examined: Examined, *, audit: bool) -> str:
     return f"{passing}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"
 
 
+def _held(spec: PtkSpec) -> float:
+    """What a registered PTK reserves of a window: of rows on devices there is nothing to reserve."""
+    return 0.0 if spec.is_averaged else spec.loss.epsilon
+
+
 def _removals(repository: Repository, specs: Mapping[str, PtkSpec]) -> list[Change]:
     declared = {f"{repository.team}.{ptk.name}" for ptk in repository.ptks}
     return [
-        Change("deregister", ptk_id, 0.0, 0.0, spec.loss.epsilon, spec.assurance.value, stream=spec.stream)
+        Change("deregister", ptk_id, 0.0, 0.0, _held(spec), spec.assurance.value, stream=spec.stream)
         for ptk_id, spec in sorted(specs.items())
         if ptk_id not in declared
     ]

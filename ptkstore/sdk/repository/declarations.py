@@ -33,9 +33,10 @@ class PTK:
     estimator : ptklib estimator, an estimator of the team's own, or TeamFunctions
         What is trained; its `epsilon` and `delta` are the loss of one training. Team code is run in a sandbox, and the
         PTK is `asserted`: docs/guide/team-code.md.
-    target : float
+    target : float, optional
         How small its error is to be: positive, in the unit of the estimator's evaluation, or of the loss that it is
-        profiled by. Rows and epsilon are chosen by it where `epsilons` is given.
+        profiled by. Rows and epsilon are chosen by it where `epsilons` is given. Needed, but by a PTK that devices
+        train, which has none.
     every : str
         The time between two trainings, a multiple of the stream's window, for example '1d'. It is trained on windows
         whose number, counted from 0 at the stream's origin, is a multiple of it; fixed once it is registered.
@@ -73,7 +74,7 @@ class PTK:
     name: str
     stream: str
     estimator: Any
-    target: float
+    target: float | None = None
     every: str = "1d"
     description: str = ""
     windows: tuple[int, int] = (1, 1)

@@ -44,6 +44,7 @@ from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.support.api_server import Api
 from tests.support.cases import case
+from tests.support.device_streams import device_policy
 from tests.support.speeds import speeds
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
@@ -854,7 +855,8 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     # relation has one value, shards do not go with blocks by attribute, nor adaptive streams with train partitions
     of_scheduler = {"scheduler", "scheduler_mode", "significance", "least_significance", "most_significance"}
     of_scheduler |= {"comparison_epsilon"}
-    assert same == {"relation", "user_shards", *of_scheduler}
+    of_devices = {"rows", "report_epsilon", "report_delta", "reports_per_window", "reports_in_all"}
+    assert same == {"relation", "user_shards", *of_scheduler, *of_devices}
     document = stream_document(stream)
     assert stream_of(document) == stream
     policy = replace(
@@ -893,6 +895,10 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
         ),
     )
     assert stream_of(stream_document(sharded)) == sharded
+    away = replace(stream, policy=device_policy(report_delta=1e-6, closing=Closing.OPERATOR))
+    assert stream_of(stream_document(away)) == away
+    assert stream_of(StreamIn(**asked_document(away)).model_dump()) == away
+    assert StreamOut(**stream_document(away)).model_dump() == stream_document(away)
 
 
 def test_the_client_speaks_to_nobody_but_its_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ _STATE_SCHEMA = pa.schema(
         ("target", pa.float64()),
         ("confidence", pa.float64()),
         ("looks", pa.int64()),
+        ("guarantee_model", pa.string()),
         (VERSION_FEATURE, pa.int64()),
     ]
 )
@@ -65,6 +66,7 @@ def state_table(state: PublishedState) -> ViewTable:
         "sha256": state.sha256,
         **state.made.assured.document(),
         **state.made.shown.document(),
+        "guarantee_model": state.made.model,
         VERSION_FEATURE: state.version,
     }
     return ViewTable(STATE_VIEW, (STATE_KEY,), pa.Table.from_pylist([row], schema=_STATE_SCHEMA))

@@ -141,6 +141,15 @@ def _is_first(*, of_many: bool) -> ColumnElement[bool]:
     return ~exists().where(trains, _OF_SAME_PTK, window < t.jobs.c.window_index) & is_first_look
 
 
+_UNAVERAGED = exists().where(
+    is_unfinished(_OTHER),
+    of_kind(_OTHER, JobKind.AVERAGE),
+    _OF_SAME_PTK,
+    _OTHER.c.window_index < t.jobs.c.window_index,
+)
+"""An average of an earlier window is yet to be published."""
+
+
 def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Match jobs that are due, unleased, and wait for nothing unfinished.
 
@@ -157,6 +166,7 @@ def claimable(*, of_many: bool) -> ColumnElement[bool]:
         or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
         or_(~of_kind(t.jobs, JobKind.TRAIN), waits_for_nothing),
         or_(~of_kind(t.jobs, JobKind.EVALUATE), ~_UNSHOWN),
+        or_(~of_kind(t.jobs, JobKind.AVERAGE), ~_UNAVERAGED),
         or_(~of_kind(t.jobs, JobKind.EXPIRE), ~(busy | _WORKED_ON_WITH_OTHERS)),
     )
 

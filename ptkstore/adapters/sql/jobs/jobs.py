@@ -282,7 +282,11 @@ class SqlJobs(CatalogPart):
         window, looks = t.jobs.c.window_index, t.jobs.c.look
         query = (
             select(t.jobs)
-            .where(t.jobs.c.ptk_id == ptk_id, t.jobs.c.kind == JobKind.TRAIN, window >= start)
+            .where(
+                t.jobs.c.ptk_id == ptk_id,
+                t.jobs.c.kind.in_((JobKind.TRAIN, JobKind.AVERAGE)),
+                window >= start,
+            )
             .where(or_(window > start, looks >= look))
             .order_by(*((window.desc(), looks.desc()) if newest else (window, looks)))
             .limit(limit)

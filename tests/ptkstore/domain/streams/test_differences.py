@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, RowPlace, Stream
 
 AT, HOUR = ("at", ColumnType.TIMESTAMP), ("hour", ColumnType.INT64)
 POLICY = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 5, tzinfo=UTC))
@@ -82,6 +82,19 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     (
         {"privacy_unit": PrivacyUnit.USER, "unit_column": "hour", "user_shards": 2},
         "privacy_unit is record, not user; unit_column is none, not hour; user_shards is 1, not 2",
+    ),
+    (
+        {
+            "capacity": NO_LOSS,
+            "rows": RowPlace.ON_DEVICES,
+            "report_epsilon": 3.47,
+            "report_delta": 1e-6,
+            "reports_per_window": 1,
+            "reports_in_all": 8,
+        },
+        "epsilon is 1, not 0; privacy_unit is record, not device; rows is in-store, not on-devices; report_epsilon is "
+        "none, not 3.47; report_delta is none, not 1e-06; reports_per_window is none, not 1; reports_in_all is none, "
+        "not 8",
     ),
 ]
 

@@ -11,11 +11,14 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.streams.guarantees import COMPOSITION, neighbours, of_a_group, protections
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from tests.support.device_streams import device_policy
 
 LOSS = Loss.capacity(1, 1e-6)
 
 
 def policy(unit: PrivacyUnit) -> Policy:
+    if unit is PrivacyUnit.DEVICE:
+        return device_policy()
     users = {} if unit is PrivacyUnit.RECORD else {"unit_column": "rider", "max_rows_per_unit": 7}
     return Policy(LOSS, timedelta(days=1), datetime(2026, 1, 5, tzinfo=UTC), privacy_unit=unit, **users)
 

@@ -1,0 +1,99 @@
+"""PTKs that devices train: checked against their stream before any device is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.application.ledger.local_losses import local_loss_of
+from ptkstore.domain.ptks.ptks import AVERAGED, PtkSpec, is_averaged
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.errors import InvalidRequest, PtkRejected
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard import Specification
+
+_NUMBERS = (ColumnType.INT64, ColumnType.FLOAT64, ColumnType.BOOL)
+_HASHED = (ColumnType.STRING, ColumnType.INT64, ColumnType.BOOL)
+_VALUES = {str: ColumnType.STRING, int: ColumnType.INT64, bool: ColumnType.BOOL}
+_READS_ROWS = {
+    "accept": "its test would read rows of a test set",
+    "epsilons": "its epsilon is that of the specification, which devices must agree to",
+    "evaluate": "an estimate would read rows of a test set",
+    "pinned": "no window of it has partitions or rows in the store",
+    "profile": "a profile would read rows",
+    "recency": "no scheduler of rows serves it",
+    "where": "the stream has no blocks",
+}
+"""What a config may ask for of rows in the store, and why devices cannot give it."""
+
+
+def check_place(ptk_id: str, estimator: Mapping[str, Any], owner: Stream) -> None:
+    """Raise `InvalidRequest` unless the estimator is trained where the stream's rows are."""
+    if is_averaged(estimator) == owner.policy.on_devices:
+        return
+    if owner.policy.on_devices:
+        raise InvalidRequest(
+            f"PTK {ptk_id} is trained on rows, and the rows of stream {owner.name!r} stay on devices: its PTKs are of "
+            f"the family {AVERAGED}"
+        )
+    raise InvalidRequest(
+        f"PTK {ptk_id} is of the family {AVERAGED}, which devices train, and the rows of stream {owner.name!r} are in "
+        "the store: create a stream with --rows on-devices"
+    )
+
+
+def check_said(ptk_id: str, said: Mapping[str, Any]) -> None:
+    """Raise `InvalidRequest` for what is said of a PTK that only rows in the store could answer."""
+    for name, reason in _READS_ROWS.items():
+        if said["config"].get(name) is not None:
+            raise InvalidRequest(f"PTK {ptk_id}: leave {name} out; devices train it, and {reason}")
+    if said["target"] is not None:
+        raise InvalidRequest(
+            f"PTK {ptk_id}: leave target out; devices train it, and no rows are planned for a target"
+        )
+    if tuple(said["windows"]) != (1, 1):
+        raise InvalidRequest(f"PTK {ptk_id}: leave windows out; devices train it, and no window is read")
+
+
+def check_specification(ptk_id: str, specification: Specification, owner: Stream) -> None:
+    """Raise `InvalidRequest` unless the stream has the columns that devices are asked for, with fitting types."""
+    from ptklib.draw_discard import Categorical, Numeric
+
+    for column in (*specification.features, specification.label):
+        fitting: tuple[ColumnType, ...] = _HASHED
+        if isinstance(column, Numeric):
+            fitting = _NUMBERS
+        elif isinstance(column, Categorical):
+            fitting = (_VALUES[type(column.values[0])],)
+        _check_column(ptk_id, column.column, fitting, owner.name, owner.schema)
+
+
+def _check_column(
+    ptk_id: str, column: str, fitting: tuple[ColumnType, ...], stream: str, schema: Schema
+) -> None:
+    kind = schema.type_of(column)
+    if kind is None:
+        names = ", ".join(name for name, _ in schema.columns)
+        raise InvalidRequest(f"PTK {ptk_id} reads column {column!r}; stream {stream!r} has {names}")
+    if kind not in fitting:
+        raise InvalidRequest(
+            f"PTK {ptk_id} reads column {column!r} as {' or '.join(one.value for one in fitting)}; in stream "
+            f"{stream!r} it is {kind.value}"
+        )
+
+
+def check_report(spec: PtkSpec, policy: Policy) -> None:
+    """Raise `PtkRejected` where one report of a device would lose more than the stream allows."""
+    local = local_loss_of(spec.estimator, policy)
+    if not local.report.fits(policy.report_limit):
+        raise PtkRejected(
+            f"one report of PTK {spec.ptk_id} loses {local.report}, the whole model counted, and the stream allows "
+            f"{policy.report_limit}"
+            + (
+                "; clip='coordinate' promises its epsilon for one weight alone: take 'l1' or 'l2'"
+                if local.clip == "coordinate"
+                else ""
+            )
+        )

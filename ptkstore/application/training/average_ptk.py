@@ -1,0 +1,167 @@
+"""Publish the average of what devices put back: no row is read, and nothing is reserved."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ptklib.spec import estimator_from_spec
+from ptkstore.application.ledger.local_losses import local_loss_of
+from ptkstore.application.training.device_models import is_of
+from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
+from ptkstore.application.versions.elections import elect
+from ptkstore.domain.jobs import Job, JobKind, Outcome
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.versions.drafts import draft_prefix
+from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
+from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
+from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
+from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.devices import DevicePtk, Epoch, InstancesView
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Staging
+from ptkstore.ports.runtime import Clock, Steps
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard.instances import Instances as Weights
+    from ptklib.state import ReleasedState
+
+INSTANCES_AWAY: Final = "instances-unavailable"
+INSTANCES_LOST: Final = "instances-lost"
+
+_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Averaging:
+    """What reads instances, and what stores drafts; `epoch_of` begins an epoch of the PTK where there is none."""
+
+    instances: InstancesView
+    epoch_of: Callable[[], tuple[DevicePtk, Epoch]]
+    staging: Staging
+    keys: KeyStore
+
+
+def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, steps: Steps) -> None:
+    """Make the average of a PTK's instances its next version, as one window closes.
+
+    What devices sent is noisy by now, so the average is public whenever it is made: it waits for no tick. Where no
+    device ever reported, the instances are those that devices would begin with.
+
+    A server of instances that does not answer puts the job off, as often as it has to; the owner is told once. One that
+    has lost them begins anew, and the owner is told.
+    """
+    ptk_id = str(job.ptk_id)
+    with begin() as uow:
+        spec, stream = uow.ptks.lock(ptk_id), uow.streams.get(job.stream)
+    if spec is None or not spec.is_averaged:
+        _withdraw(job, begin)
+        return
+    try:
+        epoch, instances = _instances(ptk_id, averaging)
+    except Unavailable:
+        _notify_once(job, INSTANCES_AWAY, begin, clock)
+        raise
+    estimator = estimator_from_spec(spec.estimator)
+    if epoch.specification != estimator.specification.digest:
+        raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
+    steps.reached("averaged", job.id)
+    keys, staging = averaging.keys, averaging.staging
+    _destroy_drafts_of_before(job, averaging, begin)
+    with OwnDraft(job.window, keys, staging, of=job.id) as own:
+        draft = _drafted(own, estimator.average_of(instances), staging)
+        steps.reached("average-staged", job.id)
+        own.kept = True  # by an election that nobody answers, too
+        try:
+            own.kept = _elect(job, spec, stream, draft, epoch, begin, clock)
+        except OutcomeUnknown:
+            raise
+        except Exception:
+            own.kept = False
+            raise
+    steps.reached("average-elected", job.id)
+
+
+def _instances(ptk_id: str, averaging: Averaging) -> tuple[Epoch, Weights]:
+    _, epoch = averaging.epoch_of()
+    try:
+        return epoch, averaging.instances.all(ptk_id, epoch.id)
+    except UnknownName:
+        raise Unavailable(f"the instances of PTK {ptk_id} were lost a moment ago") from None
+
+
+def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:
+    """Destroy what claims that died left: none of it is elected while the job is held, and none is of a later claim."""
+    prefix = draft_prefix(job.window, job.id)
+    left = [one for one in averaging.keys.draft_ids() if one.startswith(prefix)]
+    if not left:
+        return
+    with begin() as uow:
+        uow.jobs.held(job)  # after they were listed: a later claim may have elected its own
+    destroy_drafts(left, averaging.keys, averaging.staging)
+
+
+def _drafted(own: OwnDraft, state: ReleasedState, staging: Staging) -> Draft:
+    contents, files = {}, []
+    for name, content in state.to_files().items():
+        if name.endswith(_SUFFIX):
+            sha256 = hashlib.sha256(content).hexdigest()
+            files.append(StateFile(table_file_name(name.removesuffix(_SUFFIX), sha256), len(content), sha256))
+            contents[files[-1].name] = content
+    staging.write(own.id, contents, own.key)
+    return Draft(own.id, tuple(files), dict(state.meta))
+
+
+def _elect(
+    job: Job, spec: PtkSpec, stream: Stream, draft: Draft, epoch: Epoch, begin: Begin, clock: Clock
+) -> bool:
+    """Make the draft the PTK's next version; False if the PTK was withdrawn meanwhile."""
+    at = clock.now()
+    with begin() as uow:
+        spec_now = uow.ptks.lock(spec.ptk_id)
+        held = uow.jobs.held(job)
+        if spec_now is None:
+            uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+            uow.commit()
+            return False
+        if spec_now.estimator != spec.estimator:
+            raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
+        _notify_of_loss(uow, job, epoch, at)
+        local = local_loss_of(spec.estimator, stream.policy)
+        content = local_content_of(job, spec, stream, draft, local, epoch.id)
+        elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
+        uow.jobs.save(held.ended(Outcome.PUBLISHED))
+        uow.commit()
+    return True
+
+
+def _notify_of_loss(uow: UnitOfWork, job: Job, epoch: Epoch, at: datetime) -> None:
+    """Tell the owner where the instances are others than those of the last version, though nobody changed the PTK."""
+    previous = uow.versions.latest(str(job.ptk_id))
+    if previous is None or not is_of(previous, epoch.specification):
+        return
+    if previous.content["epoch"] != epoch.id:
+        uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))
+
+
+def _notify_once(job: Job, code: str, begin: Begin, clock: Clock) -> None:
+    notice = Notice.of_run(job, code, clock.now())
+    with begin() as uow:
+        uow.jobs.held(job)
+        windows = [job.window.index]
+        about = uow.notices_about(notice.team, str(job.ptk_id), windows=windows, run=JobKind.AVERAGE)
+        if all(one.code != code for one in about):
+            uow.notify_owner(notice)
+            uow.commit()
+
+
+def _withdraw(job: Job, begin: Begin) -> None:
+    with begin() as uow:
+        uow.jobs.save(uow.jobs.held(job).ended(Outcome.WITHDRAWN))
+        uow.commit()

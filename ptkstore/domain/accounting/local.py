@@ -1,0 +1,122 @@
+"""What a device loses that sends noisy reports: local differential privacy, which charges no block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptkstore.domain.accounting.losses import ATTO, Loss
+
+COUNTED = (
+    "a device counts its reports to all PTKs of the stream together, and refuses to send more; nobody else knows how "
+    "many it has sent"
+)
+"""Who holds the limits of a stream."""
+
+PROOF = "docs/proofs/draw_discard.md"
+
+RULE = "basic composition, each report in the light of earlier ones: epsilons add up and deltas add up"
+
+ADVERSARIES = (
+    "towards whoever sees the instance that a device drew and the report that it put back; nothing that the server "
+    "does afterwards counts as protection, and nothing is amplified"
+)
+"""Against whom the loss of a report holds (differences.md D2, D3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLoss:
+    """What the reports of a device lose, whatever all other devices do.
+
+    Parameters
+    ----------
+    report : Loss
+        Of one report: all of the model that it holds.
+    one_weight : Loss
+        Of one weight of one report, by itself; entries of a report are not independent secrets (differences.md D1).
+    reports_per_window, reports_in_all : int
+        The most that a device may send.
+    clip, noise : str
+        What is clipped, and the noise that is added.
+    specification : str
+        Digest of what devices were told.
+    event : mapping
+        The mechanism of one report; empty where only figures were told, as `max_norm` is 0.
+    max_norm : float
+        To which norm a gradient is clipped.
+    """
+
+    report: Loss
+    one_weight: Loss
+    reports_per_window: int
+    reports_in_all: int
+    clip: str
+    noise: str
+    specification: str
+    event: Mapping[str, Any] = field(default_factory=dict)
+    max_norm: float = 0.0
+
+    @property
+    def one_window(self) -> Loss:
+        """Of all reports of a device in one window."""
+        return composed(self.report, self.reports_per_window)
+
+    @property
+    def in_all(self) -> Loss:
+        """Of all reports that a device ever sends."""
+        return composed(self.report, self.reports_in_all)
+
+
+def composed(report: Loss, reports: int) -> Loss:
+    """Return what so many reports of one device lose together: basic composition."""
+    return Loss(reports * report.epsilon_nano, min(ATTO, reports * report.delta_atto))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOdometer:
+    """What one device loses to one PTK at most: by one report, by all it may send, and by now.
+
+    A device counts its reports to a stream itself, and nobody else knows them: it may have sent all that `windows`,
+    those that have begun, allowed, and all of them to this PTK.
+    """
+
+    ptk_id: str
+    loss: LocalLoss
+    windows: int
+
+    @property
+    def so_far(self) -> Loss:
+        """Of all reports that a device may have sent by now."""
+        return composed(self.loss.report, self.reports_so_far)
+
+    @property
+    def reports_so_far(self) -> int:
+        """The most that a device may have sent by now."""
+        return min(self.loss.reports_in_all, self.windows * self.loss.reports_per_window)
+
+    @property
+    def losses(self) -> dict[str, Loss]:
+        """All of its figures, by the names that every interface gives them."""
+        return {
+            "report": self.loss.report,
+            "one_weight": self.loss.one_weight,
+            "one_window": self.loss.one_window,
+            "so_far": self.so_far,
+            "in_all": self.loss.in_all,
+        }
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The reports that these figures are of."""
+        return {
+            "reports_per_window": self.loss.reports_per_window,
+            "reports_so_far": self.reports_so_far,
+            "reports_in_all": self.loss.reports_in_all,
+        }
+
+    @property
+    def mechanism(self) -> dict[str, str]:
+        """What is clipped, the noise, and the digest of what devices were told."""
+        one = self.loss
+        return {"clip": one.clip, "noise": one.noise, "specification": one.specification}

@@ -1,0 +1,107 @@
+"""A device stream through all rooms: devices report by the library's own functions, and a consumer reads by Feast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptklib import DrawDiscardModel
+from ptkstore import PTK
+from ptkstore.adapters.keys import verifies
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.domain.ledger.reports import read_signed
+from ptkstore.sdk import Repository
+from ptkstore.sdk.store import HomeStore
+from tests.support.device_streams import FEATURES, PHONES, DeviceWorld
+from tests.support.device_streams import PTK as PTK_ID
+from tests.support.receiver import WebhookReceiver
+from tests.support.world import DAY, ORIGIN
+
+WINDOWS = 3
+DEVICES = 2_000
+
+
+@pytest.fixture
+def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[DeviceWorld]:
+    made = DeviceWorld(tmp_path / "home", devices_redis, 12)
+    del made.service.__dict__["features"]  # the real one
+    yield made
+    made.service.close()
+
+
+def tables(seed: int) -> list[dict[str, list[object]]]:
+    """One row of each device: long messages and mails are spam."""
+    draw = np.random.default_rng(seed)
+    length, kind = draw.uniform(0, 100, DEVICES), draw.integers(0, 2, DEVICES)
+    spam = draw.random(DEVICES) < 1 / (1 + np.exp(4 - 0.06 * length - 2 * kind))
+    return [
+        {"length": [float(one)], "kind": [["text", "mail"][of]], "spam": [bool(label)]}
+        for one, of, label in zip(length, kind, spam, strict=True)
+    ]
+
+
+def test_windows_of_devices_reach_feast_subscribers_and_the_officer(
+    world: DeviceWorld, tmp_path: Path
+) -> None:
+    from feast import FeatureStore
+
+    store = HomeStore(world.service)
+    store.create_stream(
+        PHONES,
+        team="taxi",
+        schema={"at": "timestamp", "length": "float64", "kind": "string", "spam": "bool"},
+        time_column="at",
+        origin=ORIGIN,
+        closing="operator",
+        rows="on-devices",
+        report_epsilon=3.47,
+        reports_per_window=1,
+        reports_in_all=8,
+    )
+    model = DrawDiscardModel(FEATURES, "spam", k=5, learning_rate=0.05, grid_bits=20, epsilon=3.47)
+    repository = Repository("taxi", (PTK("phishy", PHONES, model),))
+    (change,) = store.plan(repository, audit=False)
+    assert change.per_device == {"report": 3.47, "one_weight": 3.47, "one_window": 3.47, "in_all": 27.76}
+    assert (change.refused, change.room) == (None, None)
+    store.apply(repository)
+    with WebhookReceiver(tmp_path / "calls.jsonl") as receiver:
+        subscribed = store.subscribe_to_ptk(PTK_ID, receiver.endpoint("first"))
+        receiver.trust(subscribed.secret)
+        for window in range(WINDOWS):
+            world.report(tables(window))
+            store.close_windows(PHONES, ORIGIN + (window + 1) * DAY)
+            world.clock.pass_(seconds=5)
+            store.work_until_idle()
+        told = [(one.message or {})["data"] for one in receiver.accepted]
+    assert [one["version"] for one in told] == list(range(1, WINDOWS + 1))
+    assert {one["guarantee"]["model"] for one in told} == {"local"}
+    feast = FeatureStore(str(world.service.settings.root / "feast"))
+    rows = [
+        {"class": "", "input": "1", "value": ""},
+        {"class": "", "input": "length", "value": ""},
+        {"class": "", "input": "kind", "value": "mail"},
+        {"class": "", "input": "kind", "value": "text"},
+    ]
+    read = feast.get_online_features(["taxi__phishy:weight"], rows).to_dict()
+    constant, length, mail, text = read["weight"]
+    assert length > 0
+    assert mail > text
+    assert constant < length
+    state = feast.get_online_features(
+        ["ptk_state:version", "ptk_state:epsilon", "ptk_state:guarantee_model"], [{"ptk": PTK_ID}]
+    ).to_dict()
+    assert (state["version"], state["epsilon"], state["guarantee_model"]) == ([WINDOWS], [3.47], ["local"])
+    view = feast.get_feature_view("taxi__phishy")
+    assert view.tags["dp.model"] == "local"
+    assert (view.tags["dp.epsilon"], view.tags["dp.in_all_epsilon"]) == ("3.47", "27.76")
+    assert "Guarantee: local, of each report of a device" in view.description
+    reading = read_signed(store.export_ledger(PHONES).content, verifies, store.report_key())
+    assert (reading.fault, reading.summary["guarantee"], reading.summary["in_all_epsilon"]) == (
+        "",
+        "local",
+        "27.76",
+    )
+    assert store.exposure(PHONES)["holds"]

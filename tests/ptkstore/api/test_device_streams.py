@@ -1,0 +1,180 @@
+"""A device stream through every room: HTTP, the client, the command line and the console tell the same of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ptklib import DrawDiscardModel
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.cli.main import app
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.errors import InvalidRequest, PtkRejected, Refused
+from ptkstore.sdk import Store, connect
+from tests.support.api_server import Api, arrow, ingest, problem
+from tests.support.console_pages import seen, signed_in
+from tests.support.device_streams import AVERAGING, PTK, fresh_database, phishy
+from tests.support.world import DAY, ORIGIN, trips
+
+STREAM = "phones"
+SCHEMA = {"at": "timestamp", "length": "float64", "kind": "string", "spam": "bool"}
+SAID: dict[str, Any] = {
+    "rows": "on-devices",
+    "report_epsilon": 3.47,
+    "reports_per_window": 1,
+    "reports_in_all": 8,
+}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory, devices_redis: ForgetfulRedisServer) -> Iterator[Api]:
+    url = fresh_database(devices_redis, 13)
+    with Api(tmp_path_factory.mktemp("http") / "home", devices_redis_url=url) as api:
+        world = api.world
+        api.identity.create_team("taxi")
+        with connect(api.url, token=api.token(Role.ADMINISTRATOR)) as store:
+            store.create_stream(
+                STREAM,
+                team="taxi",
+                schema=SCHEMA,
+                time_column="at",
+                origin=ORIGIN,
+                closing="operator",
+                **SAID,
+            )
+        world.service.register_ptk(
+            team="taxi", name="phishy", stream=STREAM, estimator=phishy(), train_frequency="1d"
+        )
+        world.service.close_windows(STREAM, ORIGIN + 2 * DAY)
+        world.work(*AVERAGING)
+        yield api
+
+
+@pytest.fixture
+def store(api: Api) -> Iterator[Store]:
+    with connect(api.url, token=api.token(*STREAM_ROLES)) as store:
+        yield store
+
+
+def at_home(api: Api, *words: str, code: int = 0) -> str:
+    env = {"PTK_HOME": str(api.world.service.settings.root), "COLUMNS": "250"}
+    result = CliRunner().invoke(app, list(words), env=env)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_stream_is_the_same_here_and_over_http(api: Api, store: Store) -> None:
+    assert store.service.stream(STREAM) == api.world.service.stream(STREAM)
+    (shown,) = (one for one in store.streams() if one["name"] == STREAM)
+    assert {name: shown[name] for name in SAID} == SAID
+    assert (shown["privacy_unit"], shown["epsilon"]) == ("device", "0")
+
+
+def test_it_is_created_by_its_document(api: Api) -> None:
+    body = {
+        "name": "tablets",
+        "team": "taxi",
+        "columns": SCHEMA,
+        "time_column": "at",
+        "window_seconds": 3600,
+        **SAID,
+    }
+    client = api.acting(Role.ADMINISTRATOR)
+    assert client.post("/v1/streams", json=body).status_code == 201
+    refused = client.post("/v1/streams", json={**body, "name": "loud", "epsilon": "1"})
+    assert problem(refused)[1] == "invalid-request"
+    missing = {name: value for name, value in body.items() if name != "reports_in_all"}
+    assert problem(client.post("/v1/streams", json={**missing, "name": "endless"}))[1] == "invalid-request"
+    plain = {"name": "plain", "team": "taxi", "columns": SCHEMA, "time_column": "at"}
+    assert problem(client.post("/v1/streams", json=plain))[1] == "invalid-request"
+
+
+def test_rows_are_refused_over_http(api: Api, store: Store) -> None:
+    answer = ingest(api.acting(), arrow(trips()), STREAM)
+    assert problem(answer)[1] == "refused"
+    assert "stay on devices" in answer.json()["detail"]
+    with pytest.raises(Refused, match="stay on devices"):
+        store.forget(STREAM, "user-1")
+
+
+def test_odometers_exposure_versions_and_ptks_are_the_same_over_http(api: Api, store: Store) -> None:
+    service = api.world.service
+    there = store.service.odometers(STREAM).local
+    here = service.odometers(STREAM).local
+    assert [(one.ptk_id, one.losses, one.counts, one.mechanism) for one in there] == [
+        (one.ptk_id, one.losses, one.counts, one.mechanism) for one in here
+    ]
+    assert store.service.exposure(STREAM) == service.exposure(STREAM)
+    assert store.service.ptk(PTK) == service.ptk(PTK)
+    assert [one["guarantee"]["model"] for one in store.versions(PTK)] == ["local", "local"]
+    shown = api.acting().get(f"/v1/ptks/{PTK}").json()
+    assert (shown["guarantee_model"], shown["target"]) == ("local", None)
+
+
+def test_a_ptk_is_registered_and_refused_over_http(store: Store) -> None:
+    model = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=1.0)
+    assert store.register_ptk(model, name="short", stream=STREAM) == "taxi.short"
+    with pytest.raises(PtkRejected, match="the whole model counted"):
+        store.register_ptk(
+            DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=5.0), name="loud", stream=STREAM
+        )
+    with pytest.raises(InvalidRequest, match="leave target out"):
+        store.register_ptk(model, name="aimed", stream=STREAM, target=0.1)
+    store.deregister_ptk("taxi.short")
+
+
+def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
+    shown = at_home(api, "stream", "show", STREAM)
+    for line in ("rows: on-devices", "guarantee: local", "report_epsilon: 3.47", "reports_in_all: 8"):
+        assert line in shown
+    assert "The exposure check holds: rows stay on devices" in shown
+    for word in ("accountant", "retention", "capacity", "train_partitions"):
+        assert word not in shown
+    (row,) = json.loads(at_home(api, "budget", STREAM, "--json"))
+    assert (row["ptk"], row["guarantee"], row["report_epsilon"], row["in_all_epsilon"]) == (
+        PTK,
+        "local",
+        3.47,
+        27.76,
+    )
+    assert "None of them adds up with losses of blocks" in at_home(api, "budget", STREAM)
+    assert "guarantee: local, one report of a device" in at_home(api, "show", PTK)
+    versions = json.loads(at_home(api, "versions", PTK, "--json"))
+    assert {row["guarantee"] for row in versions} == {"local, one report of a device"}
+    assert STREAM in at_home(api, "stream", "list")
+    assert PTK in at_home(api, "list")
+
+
+def test_the_console_shows_no_budget_of_blocks(api: Api) -> None:
+    client = signed_in(api, *STREAM_ROLES)
+    page = seen(client.get(f"/console/streams/{STREAM}")).text
+    for text in ("stay on devices", "What a device loses", "one device in all windows", "epsilon 27.76", PTK):
+        assert text in page
+    for text in ("Budget per block", "kept for", "Simulate other schedulers"):
+        assert text not in page
+    ptk = seen(client.get(f"/console/ptks/{PTK}")).text
+    assert "one report of a device loses" in ptk
+    assert "3.47 per report" in ptk
+    assert "rows stay on devices" in seen(client.get("/console/")).text
+
+
+def test_metrics_count_no_local_loss_as_a_training(api: Api) -> None:
+    text = api.client(api.token(Role.ADMINISTRATOR)).get("/metrics").text
+    of_ptk = [line for line in text.splitlines() if PTK in line and "epsilon" in line]
+    assert of_ptk == [f'ptk_report_epsilon{{ptk="{PTK}",stream="{STREAM}"}} 3.47']
+    assert f'ptk_policy_epsilon{{stream="{STREAM}"}}' not in text
+
+
+def test_a_report_is_signed_and_its_page_says_what_a_device_loses(api: Api, tmp_path_factory: Any) -> None:
+    folder = tmp_path_factory.mktemp("report")
+    at_home(api, "ledger", "export", STREAM, "-o", str(folder / "report.html"))
+    page = (folder / "report.html").read_text()
+    for text in ("What a device loses", "27.76", "no block is charged", PTK):
+        assert text in page
+    assert "Worst block" not in page
+    checked = at_home(api, "ledger", "check", str(folder / "report.html.json"))
+    assert "27.76" in checked

@@ -1,0 +1,243 @@
+"""What devices put back is averaged as a window closes: a version like any other, whose guarantee is local."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptklib.base import DPEstimator
+from ptklib.draw_discard import average_instances, report_loss
+from ptklib.state import ReleasedState
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.streams.windows import WindowState
+from ptkstore.errors import Unavailable
+from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, device_table, phishy
+from tests.support.world import DAY
+
+JOB = f"average/{PTK}/0"
+
+
+@pytest.fixture
+def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[DeviceWorld]:
+    made = DeviceWorld(tmp_path / "home", devices_redis, 10)
+    made.phones()
+    made.register_phishy()
+    yield made
+    made.service.close()
+
+
+def published(world: DeviceWorld, number: int) -> tuple[dict[str, Any], np.ndarray]:
+    manifest, files = world.service.ptk_version(PTK, number)
+    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
+    from ptkstore.domain.canonical_json import canonical_json
+
+    state = ReleasedState.from_files({**tables, "state.json": canonical_json(manifest["state"]).encode()})
+    return manifest, DPEstimator.from_state(state).weights_
+
+
+def test_a_window_publishes_the_mean_of_the_instances(world: DeviceWorld) -> None:
+    instances = world.report([device_table()] * 20)
+    specification, epoch = world.begin_epoch()
+    world.close_phones(1)
+    assert world.work(*AVERAGING) == [JOB, f"place/{PTK}", f"flip/{PTK}"]
+    manifest, weights = published(world, 1)
+    assert np.array_equal(weights, average_instances(specification, instances))
+    assert (manifest["blocks"], manifest["stream"], manifest["epoch"]) == ([], PHONES, epoch.id)
+    loss = report_loss(specification)
+    assert manifest["guarantee"] == {
+        "model": "local",
+        "of": "one report of a device",
+        "epsilon": pytest.approx(loss.whole.epsilon, abs=1e-9),
+        "delta": 0.0,
+        "one_weight": {"epsilon": pytest.approx(loss.one_weight.epsilon, abs=1e-9), "delta": 0.0},
+        "reports_per_window": 1,
+        "reports_in_all": 8,
+        "one_window": {"epsilon": 3.47, "delta": 0.0},
+        "in_all": {"epsilon": 27.76, "delta": 0.0},
+        "event": loss.whole.event.to_json(),
+        "privacy_unit": "device",
+        "relation": "any-two-tables",
+        "accountant": "basic",
+        "assurance": "library",
+        "clip": "l1",
+        "max_norm": 1.0,
+        "noise": "laplace",
+        "specification": specification.digest,
+    }
+    assert (manifest["newest_contributing_window"]["index"], manifest["release_decision"]) == (0, "elected")
+    assert world.views.shown == {PTK: 1}
+    assert world.drafts() == []
+    assert world.notices() == []
+
+
+def test_it_reserves_nothing_and_opens_no_row(world: DeviceWorld) -> None:
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    with world.service.begin() as uow:
+        assert uow.ledger.blocks(PHONES) == ()
+        assert len(uow.ledger.chain(PHONES)) == 1  # its policy
+        assert [job.kind.value for job in uow.jobs.find(stream=PHONES)] == ["average", "flip", "place"]
+    assert world.state(0, PHONES) is WindowState.EXPIRED
+    assert world.service.keys.windows(PHONES) == ()
+    assert world.service.raw.windows(PHONES) == ()
+
+
+def test_windows_without_a_report_publish_the_model_as_it_is(world: DeviceWorld) -> None:
+    world.close_phones(3)
+    world.work(*AVERAGING)
+    (_, first), (_, second), (_, third) = (published(world, number) for number in (1, 2, 3))
+    assert np.array_equal(first, second)
+    assert np.array_equal(second, third)
+    ends = [one.content["newest_contributing_window"]["index"] for one in world.service.versions(PTK)]
+    assert ends == [0, 1, 2]
+
+
+def test_windows_that_closed_together_are_published_in_order(world: DeviceWorld) -> None:
+    world.close_phones(3)
+    for window in (2, 1):
+        assert not world.service.work_on(f"average/{PTK}/{window}")
+    assert world.service.work_on(f"average/{PTK}/0")
+    assert world.service.work_on(f"average/{PTK}/1")
+    assert not world.service.work_on(f"average/{PTK}/1")
+
+
+def test_without_its_server_a_window_waits_and_its_owner_is_told_once(world: DeviceWorld) -> None:
+    world.go_away()
+    world.close_phones(1)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            world.service.work_on(JOB)
+        world.clock.pass_(minutes=2)
+    assert world.job(JOB).state is JobState.READY
+    assert world.notices() == [(f"{PTK} average of window 0", "instances-unavailable")]
+    world.come_back()
+    world.work(*AVERAGING)
+    assert [one.number for one in world.service.versions(PTK)] == [1]
+
+
+def test_instances_that_were_lost_begin_anew_around_the_last_version_and_the_owner_is_told(
+    world: DeviceWorld,
+) -> None:
+    world.report([device_table()] * 20)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.lose_instances()
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    (before, first), (after, second) = published(world, 1), published(world, 2)
+    assert before["epoch"] != after["epoch"]
+    specification, _ = world.begin_epoch()
+    spread = np.sqrt(specification.instance_variance) / 2.0**specification.grid_bits
+    assert np.abs(second - first).max() < 20 * spread
+    assert world.notices() == [(f"{PTK} average of window 1", "instances-lost")]
+
+
+def test_a_changed_model_begins_anew_and_nobody_is_told_of_a_loss(world: DeviceWorld) -> None:
+    world.report([device_table()] * 5)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.service.update_ptk(PTK, estimator=phishy(epsilon=2.0))
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    first, second = (published(world, number)[0] for number in (1, 2))
+    assert (first["guarantee"]["epsilon"], second["guarantee"]["epsilon"]) == (3.47, 2.0)
+    assert first["guarantee"]["specification"] != second["guarantee"]["specification"]
+    assert world.notices() == []
+
+
+def test_a_ptk_that_is_gone_publishes_nothing(world: DeviceWorld) -> None:
+    world.close_phones(1)
+    world.service.deregister_ptk(PTK)
+    world.work(*AVERAGING)
+    assert (world.job(JOB).state, world.job(JOB).outcome) == (JobState.ENDED, Outcome.WITHDRAWN)
+    assert world.drafts() == []
+
+
+def test_a_claim_that_died_leaves_no_draft_behind(world: DeviceWorld) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    world.steps.at["average-staged"] = kill
+    world.close_phones(1)
+    with pytest.raises(Killed):
+        world.service.work_on(JOB)
+    assert len(world.drafts()) == 1
+    world.clock.pass_(minutes=2)
+    world.work(*AVERAGING)
+    assert world.drafts() == []
+    assert world.service.keys.draft_ids() == ()
+    assert [one.number for one in world.service.versions(PTK)] == [1]
+
+
+def test_a_claim_that_lost_its_lease_elects_nothing(world: DeviceWorld) -> None:
+    def overtaken() -> None:
+        world.clock.pass_(minutes=5)
+        assert world.service.work_on(JOB)
+
+    world.steps.at["average-staged"] = overtaken
+    world.close_phones(1)
+    world.service.work_on(JOB)
+    world.work(*AVERAGING)
+    assert [one.number for one in world.service.versions(PTK)] == [1]
+    assert world.drafts() == []
+
+
+def test_a_claim_that_lost_its_lease_destroys_no_draft_that_was_elected_meanwhile(world: DeviceWorld) -> None:
+    def overtaken() -> None:
+        world.clock.pass_(minutes=5)
+        assert world.service.work_on(JOB)
+
+    world.steps.at["averaged"] = overtaken
+    world.close_phones(1)
+    world.service.work_on(JOB)
+    assert len(world.drafts()) == 1
+    world.work(*AVERAGING)
+    assert published(world, 1)[0]["version"] == 1
+
+
+def test_only_windows_at_its_frequency_are_published(world: DeviceWorld) -> None:
+    world.register_phishy("weekly", train_frequency="2d")
+    world.close_phones(4)
+    world.work(*AVERAGING)
+    assert [one.window_index for one in world.service.versions("taxi.weekly")] == [0, 2]
+
+
+def test_a_ptk_that_comes_back_counts_its_versions_on(world: DeviceWorld) -> None:
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.service.deregister_ptk(PTK)
+    world.work(*AVERAGING)
+    world.register_phishy()
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert [one.number for one in world.service.versions(PTK)] == [1, 2]
+
+
+def test_an_older_version_is_shown_again(world: DeviceWorld) -> None:
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert world.service.rollback_ptk(PTK, 1) == 3
+    world.work(*AVERAGING)
+    manifest, weights = published(world, 3)
+    assert manifest["guarantee"]["model"] == "local"
+    assert np.array_equal(weights, published(world, 1)[1])
+
+
+def test_trainings_and_traces_tell_of_averages(world: DeviceWorld) -> None:
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert [(one.window, one.version) for one in world.service.trainings(PTK)] == [(0, 1), (1, 2)]
+    found = world.service.trace_window(PHONES, 0)
+    assert [(one.ptk_id, one.version) for one in found] == [(PTK, 1)]
+    assert (found[0].window_end, DAY.days) == (
+        world.service.version(PTK, 1).content["newest_contributing_window"]["end"],
+        1,
+    )

@@ -1,0 +1,125 @@
+"""A device stream in a world, with instances that the library's own functions put into a real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import redis
+
+from ptklib import DrawDiscardModel
+from ptklib.draw_discard import Specification, draw_instance, make_report, put_report
+from ptkstore.adapters.devices import RedisInstances
+from ptkstore.adapters.devices.keys import instances_key
+from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.domain.accounting.losses import NO_LOSS
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Closing, Policy, RowPlace, Stream
+from ptkstore.ports.devices import Epoch
+from tests.support.world import DAY, ORIGIN, World
+
+PHONES = "phones"
+PTK = "taxi.phishy"
+AVERAGING = ("average", "place", "flip")
+SCHEMA = Schema(
+    (
+        ("at", ColumnType.TIMESTAMP),
+        ("length", ColumnType.FLOAT64),
+        ("links", ColumnType.INT64),
+        ("kind", ColumnType.STRING),
+        ("spam", ColumnType.BOOL),
+    ),
+    "at",
+)
+FEATURES: Mapping[str, Any] = {"length": (0.0, 100.0), "kind": ["mail", "text"]}
+
+
+def device_policy(**policy: Any) -> Policy:
+    """3.47 per report, one in a window and eight in all."""
+    said = {
+        "closing": Closing.OPERATOR,
+        "report_epsilon": 3.47,
+        "reports_per_window": 1,
+        "reports_in_all": 8,
+    }
+    window = policy.pop("window", DAY)
+    return Policy(NO_LOSS, window, ORIGIN, rows=RowPlace.ON_DEVICES, **{**said, **policy})
+
+
+def phishy(**params: Any) -> Mapping[str, Any]:
+    """A logistic model of 4 weights and 3 instances, as data."""
+    said = {"features": FEATURES, "label": "spam", "k": 3, "epsilon": 3.47}
+    spec: Mapping[str, Any] = DrawDiscardModel(**{**said, **params}).to_spec()
+    return spec
+
+
+class DeviceWorld(World):
+    """A world whose devices have a Redis that forgets, in a database of its own."""
+
+    def __init__(self, home: Path, server: ForgetfulRedisServer, database: int = 5) -> None:
+        self.url = fresh_database(server, database)
+        super().__init__(home, devices_redis_url=self.url)
+
+    def go_away(self) -> None:
+        """Have the server of instances answer nobody."""
+        self.service.instances.close()
+        self.service.__dict__["instances"] = RedisInstances("unix:///nowhere/redis.sock")
+
+    def come_back(self) -> None:
+        del self.service.__dict__["instances"]
+
+    def lose_instances(self) -> None:
+        """What a restart of that Redis loses."""
+        with redis.Redis.from_url(self.url) as client:
+            client.flushdb()
+
+    def phones(self, name: str = PHONES, **policy: Any) -> Stream:
+        made = Stream(name, "taxi", SCHEMA, device_policy(**policy))
+        self.service.create_stream(made)
+        return made
+
+    def register_phishy(self, name: str = "phishy", *, stream: str = PHONES, **more: Any) -> str:
+        fields = {"train_frequency": "1d", "estimator": phishy()}
+        return self.service.register_ptk(team="taxi", name=name, stream=stream, **{**fields, **more})
+
+    def close_phones(self, windows: int) -> None:
+        """Close the first so many windows."""
+        self.service.close_windows(PHONES, ORIGIN + windows * DAY)
+
+    def begin_epoch(self) -> tuple[Specification, Epoch]:
+        """Have devices begin, as their first draw does."""
+        from ptkstore.wiring.work import epoch_of_ptk
+
+        ptk, epoch = epoch_of_ptk(PTK, self.service)
+        return ptk.specification, epoch
+
+    def report(self, tables: Sequence[Mapping[str, Sequence[Any]]]) -> np.ndarray:
+        """Let one device after the other draw, step and put; return the instances that are there then."""
+        specification, epoch = self.begin_epoch()
+        instances = self.service.instances.all(PTK, epoch.id)
+        for table in tables:
+            drawn = draw_instance(specification, instances)
+            put_report(specification, instances, make_report(specification, drawn, table))
+        with redis.Redis.from_url(self.url) as client:
+            packed = {str(place): row.astype("<i4").tobytes() for place, row in enumerate(instances)}
+            client.hset(instances_key(PTK, epoch.id), mapping=packed)
+        return instances
+
+
+def fresh_database(server: ForgetfulRedisServer, number: int) -> str:
+    """Return the URL of an empty database."""
+    url = f"{server.client_url}?db={number}"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+def device_table(n: int = 3) -> Mapping[str, Sequence[Any]]:
+    """Rows of one device."""
+    return {
+        "length": [10.0 * i for i in range(n)],
+        "kind": ["mail", "text", "other"][:n],
+        "spam": [True] * n,
+    }
