@@ -38,7 +38,7 @@ def as_column(values: Any, name: str) -> Any:
     SchemaError
         When `values` cannot be read, or is a table of more than one column.
     """
-    if isinstance(values, pd.Series | pd.Index):
+    if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return _of_pandas(values, name)
     if isinstance(values, pa.Table | pa.RecordBatch):
         if values.num_columns != 1:
@@ -100,6 +100,8 @@ def _of_pandas(values: Any, name: str) -> Any:
     try:
         column = pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
+        if isinstance(values.dtype, pd.StringDtype):  # a text is no UTF-8: entry by entry
+            return values.to_numpy(dtype=object)
         raise SchemaError(f"column {name!r} has type {values.dtype}, which cannot be read") from None
     return plain_column(column, name)
 

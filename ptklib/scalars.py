@@ -37,9 +37,10 @@ def float_of(value: object) -> float:
     """Return an entry of a column as a float, booleans as 0 and 1; NaN for what is missing, too large or no number."""
     number = int(value) if isinstance(value, bool | np.bool_) else number_of(value)
     try:
-        return math.nan if number is None else float(number)
+        found = math.nan if number is None else float(number)
     except OverflowError:
         return math.nan
+    return math.nan if math.isinf(found) and value != found else found
 
 
 def is_whole(value: float) -> bool:

@@ -28,10 +28,22 @@ INTEGER_MAX = 2**53 - 1
 _PLAIN = "iufb"
 """Kinds of numpy arrays that hold numbers, or booleans."""
 
+_OBJECTS = "OUT"
+"""Kinds of those that hold objects, or texts."""
+
+_UNREADABLE = ValueError, OverflowError, SystemError
+"""What numpy and Arrow raise for an entry that is no text; the last for numbers that are no letters."""
+
+_ARRAYS = ("__array__", "__arrow_c_array__", "__arrow_c_stream__")
+"""What columns of other libraries have."""
+
 
 @dataclass(frozen=True)
 class Numeric:
-    """A column of numbers between public bounds."""
+    """A column of numbers between public bounds.
+
+    Methods of columns take entries as `readable` returns them.
+    """
 
     column: str
     low: float
@@ -78,7 +90,7 @@ class Categorical:
         """Return the place of each entry among the values, `OUTSIDE` where it is none of them."""
         codes, kind = self._codes, type(self.values[0])
         found = np.full(len(entries), OUTSIDE, dtype=np.int64)
-        if isinstance(entries, np.ndarray) and entries.dtype.kind in _PLAIN:
+        if isinstance(entries, np.ndarray):
             entries = entries.tolist()
         for place, entry in enumerate(entries):
             if kind is int:
@@ -153,8 +165,8 @@ def column_of(document: object) -> Column:
     )
 
 
-def entries_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the named columns of a table as arrays or lists of one length.
+def columns_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the named columns of a table, of one length: lists, tuples, ranges, arrays of numpy or of Arrow.
 
     Parameters
     ----------
@@ -167,7 +179,8 @@ def entries_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     MissingColumnError
         When the table lacks a column.
     SchemaError
-        When the table has no column names, or a column cannot be read.
+        When the table has no column names, its columns have different lengths, or the type of a column is not read.
+        No entry decides about it.
     """
     if not isinstance(rows, Mapping):
         from ptklib.inputs import InputTable  # loads pandas and pyarrow: not for a device with plain lists
@@ -180,32 +193,80 @@ def entries_by_name(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if name not in rows:
             raise MissingColumnError(f"column {name!r} is missing", name)
-        found[name] = _entries(rows[name], name)
-    if len({len(entries) for entries in found.values()}) > 1:
+        found[name] = _column(rows[name], name)
+    if len({len(column) for column in found.values()}) > 1:
         raise SchemaError("the columns have different lengths")
     return found
 
 
-def _entries(values: Any, name: str) -> Any:
+def _column(values: Any, name: str) -> Any:
+    if isinstance(values, list | tuple | range):
+        return values
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(object), None)
-    elif hasattr(values, "to_pylist"):
-        values = values.to_pylist()
-    elif hasattr(values, "__array__") and not isinstance(values, np.ndarray):
-        values = np.asarray(values)
-    if isinstance(values, np.ndarray):
-        if values.ndim != 1:
-            raise SchemaError(f"column {name!r} must be one-dimensional")
-        return values
-    if not isinstance(values, list | tuple | range):
-        raise SchemaError(f"column {name!r} must be a list or an array")
+    elif not isinstance(values, np.ndarray):
+        if not any(hasattr(type(values), protocol) for protocol in _ARRAYS):
+            raise SchemaError(f"column {name!r} must be a list or an array")
+        from ptklib.columns import as_column  # as above
+
+        values = as_column(values, name)
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise SchemaError(f"column {name!r} must be one-dimensional")
     return values
 
 
+def taken(column: Any, places: Ints) -> Any:
+    """Return some entries of a column."""
+    if isinstance(column, np.ndarray):
+        return column[places]
+    return column.take(places) if hasattr(column, "take") else [column[place] for place in places.tolist()]
+
+
+def readable(column: Any) -> Any:
+    """Return a column as an array of numbers or booleans, or as a list, tuple or range; nothing is raised.
+
+    All entries of a type that holds no numbers, booleans or texts are missing (None), and so is an entry that cannot be
+    read, such as a text which is no UTF-8.
+    """
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in _PLAIN:
+            return column
+        known = column.dtype.kind in _OBJECTS
+    elif hasattr(column, "to_pylist"):
+        known = _is_known(column.type)
+    else:
+        return column
+    if not known:
+        return [None] * len(column)
+    try:
+        return list(column) if isinstance(column, np.ndarray) else column.to_pylist()
+    except _UNREADABLE:
+        return [_entry(column, place) for place in range(len(column))]
+
+
+def _is_known(kind: Any) -> bool:
+    """Return whether Arrow's type holds numbers, booleans or texts."""
+    from pyarrow import types
+
+    ours = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_string
+    return any(test(kind) for test in (*ours, types.is_large_string))
+
+
+def _entry(column: Any, place: int) -> Any:
+    try:
+        entry = column[place]
+        return entry.as_py() if hasattr(entry, "as_py") else entry
+    except _UNREADABLE:
+        return None
+
+
 def _numbers(entries: Any) -> Floats:
-    if isinstance(entries, np.ndarray) and entries.dtype.kind in _PLAIN:
-        return entries.astype(np.float64)
-    return np.fromiter(map(float_of, entries), dtype=np.float64, count=len(entries))
+    if not isinstance(entries, np.ndarray):
+        return np.fromiter(map(float_of, entries), dtype=np.float64, count=len(entries))
+    numbers = entries.astype(np.float64)
+    if entries.dtype.itemsize > numbers.dtype.itemsize:
+        numbers[np.isinf(numbers) & ~np.isinf(entries)] = np.nan
+    return numbers
 
 
 def _value(value: object, column: str) -> str | int | bool:

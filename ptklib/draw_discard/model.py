@@ -274,11 +274,11 @@ class DrawDiscardModel(Labelled):
 
     def _encoded(self, table: InputTable, label: Any) -> tuple[Ints, Ints, Bools]:
         columns = encode_columns(self.specification, self._entries(table))
-        labels, labelled = encode_labels(self.specification, _plain_entries(label))
+        labels, labelled = encode_labels(self.specification, label)
         return columns, labels, labelled
 
     def _entries(self, table: InputTable) -> dict[str, Any]:
-        return {name: _plain_entries(table.column(name)) for name in self._feature_names()}
+        return {name: table.column(name) for name in self._feature_names()}
 
     def _devices_of(self, exact: Units) -> Devices:
         rows = exact["rows"].reshape(-1, self._width())
@@ -405,7 +405,7 @@ class DrawDiscardModel(Labelled):
         Of rows without a usable label no class is predicted rightly, and a linear model's share is of the others.
         """
         table = InputTable(X, self.required_columns())
-        labels, labelled = encode_labels(self.specification, _plain_entries(self._label(table, y)))
+        labels, labelled = encode_labels(self.specification, self._label(table, y))
         found = np.asarray(self.transform(X))
         if self.classes is not None:
             return float(np.mean(labelled & (found.argmax(axis=1) == labels)))
@@ -431,7 +431,7 @@ class DrawDiscardModel(Labelled):
     def usable_rows(self, X: Any, y: Any = None) -> Bools:
         """Return which rows are trained on: those of a usable label. **As private as the rows**."""
         table = InputTable(X, self.required_columns())
-        return encode_labels(self.specification, _plain_entries(self._label(table, y)))[1]
+        return encode_labels(self.specification, self._label(table, y))[1]
 
     def losses_of_rows(self, X: Any, y: Any = None) -> Floats:
         """Return half of Brier's score of each row, or the squared error in widths of `label_bounds`; in [0, 1].
@@ -441,10 +441,6 @@ class DrawDiscardModel(Labelled):
         """
         check_is_fitted(self)
         table = InputTable(X, self.required_columns())
-        labels, labelled = encode_labels(self.specification, _plain_entries(self._label(table, y)))
+        labels, labelled = encode_labels(self.specification, self._label(table, y))
         shares = self._shares(self._transform(table))
         return losses_of(self.specification, shares, np.where(labelled, labels, 0))
-
-
-def _plain_entries(column: Any) -> Any:
-    return column if isinstance(column, np.ndarray) else column.to_pylist()

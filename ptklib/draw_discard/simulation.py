@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.arrays import Bools, Floats, Ints
-from ptklib.draw_discard.columns import entries_by_name
+from ptklib.draw_discard.columns import columns_by_name
 from ptklib.draw_discard.encoding import (
     ONE,
     ROWS_MAX,
@@ -92,7 +92,7 @@ class Devices:
             report too. The first `ROWS_MAX` rows with a label of each are used.
         """
         label = specification.label.column
-        entries = entries_by_name(rows, [*(f.column for f in specification.features), label])
+        entries = columns_by_name(rows, [*(f.column for f in specification.features), label])
         labels, labelled = encode_labels(specification, entries[label])
         return cls.encoded(
             specification,
@@ -140,9 +140,7 @@ class Devices:
             rows = np.repeat(self.starts[devices] - np.cumsum(counts) + counts, counts) + np.arange(
                 counts.sum()
             )
-            encoded = EncodedRows(
-                self.places[rows].astype(np.int64), self.values[rows].astype(np.int64), self.labels[rows]
-            )
+            encoded = EncodedRows(self.places[rows], self.values[rows], self.labels[rows])
             owners = np.repeat(np.arange(len(devices)), counts)
             return clipped_step(
                 self.specification, mean_gradients(self.specification, instances, encoded, owners)

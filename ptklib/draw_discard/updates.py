@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.arrays import Floats, Ints
-from ptklib.draw_discard.encoding import FINE, ONE, EncodedRows, encode_rows
+from ptklib.draw_discard.encoding import FINE, ONE, EncodedRows, check_rows, encode_rows
 from ptklib.draw_discard.noise import with_noise
 from ptklib.draw_discard.specification import WEIGHT_MAX, Specification
 from ptklib.exceptions import InvalidParameterError
@@ -24,7 +24,7 @@ CELLS = 2**7
 EXPONENTIAL_ONE = 2**24
 """Units in an exponential of 1."""
 
-_ENTRIES = 2**22
+_ENTRIES = 2**19
 """Products of weights and inputs that are in memory at once."""
 
 _ONE_BITS, _FINE_BITS, _CELL_BITS = 15, 20, 7
@@ -63,7 +63,9 @@ def predictions(specification: Specification, instance: Weights, rows: EncodedRo
     Scores are sums of products of whole numbers, below ``2**62``.
     """
     owners = np.zeros(len(rows.labels), dtype=np.int64)
-    return predicted(specification, _sums(specification, instance[np.newaxis], rows, owners))
+    return predicted(
+        specification, _sums(specification, instance[np.newaxis], rows.some(slice(None)), owners)
+    )
 
 
 def predicted(specification: Specification, sums: Ints) -> Ints:
@@ -134,7 +136,7 @@ def mean_gradients(specification: Specification, instances: Weights, rows: Encod
     at_once = max(_ENTRIES // (rows.places.shape[1] * specification.n_scores), 1)
     for first in range(0, len(owners), at_once):
         part = slice(first, first + at_once)
-        some = EncodedRows(rows.places[part], rows.values[part], rows.labels[part])
+        some = rows.some(part)
         sums = _sums(specification, instances, some, owners[part])
         apart = errors(specification, predicted(specification, sums), some.labels)
         parts = apart[:, :, np.newaxis] * some.values[:, np.newaxis, :]
@@ -193,8 +195,8 @@ def make_report(specification: Specification, instance: Weights, rows: Any) -> W
         One that the device has accepted: it decides what is lost.
     instance : ndarray of shape (n_weights,), int32
         As it was drawn, in units of the grid.
-    rows : mapping of columns, or table
-        As for `encode_rows`; without rows the report is the instance and noise.
+    rows : EncodedRows, or mapping of columns, or table
+        From `encode_rows` for this specification, or what it takes. Without rows the report is the instance and noise.
 
     Returns
     -------
@@ -204,7 +206,7 @@ def make_report(specification: Specification, instance: Weights, rows: Any) -> W
     Raises
     ------
     InvalidParameterError
-        When the instance has another shape or type.
+        When the instance has another shape or type, or rows were encoded for another specification.
     SchemaError
         As `encode_rows`.
 
@@ -217,14 +219,21 @@ def make_report(specification: Specification, instance: Weights, rows: Any) -> W
     :Mechanism: discrete Laplace or discrete Gaussian noise on the integer step; saturation comes after.
     :Sensitivity: ``specification.distance`` in L1 (Laplace) or L2 (Gaussian).
 
-    Time depends on the rows: send a report when its time does not tell of them.
+    **Encode before the draw, and put at a time that does not depend on the rows**: a draw without a put, or a late put,
+    tells of them, outside of this guarantee. So a device calls `encode_rows` first. If that fails, it draws nothing, or
+    it reports without rows. Then it draws and makes the report. Time grows with the number of rows: the largest model
+    takes 40 ms without rows and seconds with `ROWS_MAX` of them. A device puts at a moment that is fixed beforehand.
+    Memory is that of the encoded rows and of blocks of them.
 
     References
     ----------
     .. [1] The paper, Algorithm 1 and section IV-B.
     """
     start = check_weights(specification, instance)
-    step = clipped_step(specification, mean_gradient(specification, start, encode_rows(specification, rows)))
+    encoded = (
+        check_rows(specification, rows) if isinstance(rows, EncodedRows) else encode_rows(specification, rows)
+    )
+    step = clipped_step(specification, mean_gradient(specification, start, encoded))
     noisy = with_noise(
         start.astype(np.int64) - step,
         specification.noise,

@@ -2,6 +2,11 @@
 
 import json
 import math
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +21,7 @@ from hypothesis import strategies as st
 from ptklib.accounting import epsilon_of, pure_epsilon
 from ptklib.draw_discard import (
     Categorical,
+    Hashed,
     Numeric,
     Specification,
     clipped_step,
@@ -23,6 +29,7 @@ from ptklib.draw_discard import (
     make_report,
     mean_gradient,
     report_loss,
+    updates,
 )
 from ptklib.draw_discard.encoding import FINE, ONE, ROWS_MAX, EncodedRows
 from ptklib.draw_discard.specification import WEIGHT_MAX
@@ -30,6 +37,15 @@ from ptklib.draw_discard.updates import exponential_table, logistic_table, predi
 from ptklib.exceptions import InvalidParameterError, MissingColumnError, SchemaError
 from ptklib.mechanisms.recording import recorded_draws
 from tests.support import draw_discard as slow
+
+
+@contextmanager
+def silenced(noise: Any = 0) -> Iterator[None]:
+    """Let reports get this noise instead of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(updates, "with_noise", lambda units, *_, **__: units + noise)
+        yield
+
 
 CLIPS = ("l1", "l2", "coordinate")
 LN32 = math.log(32)
@@ -289,12 +305,133 @@ GOOD: dict[str, Any] = {"age": [1], "country": ["de"], "night": [True], "clicked
         ({**GOOD, "age": np.ones((1, 1))}, "one-dimensional"),
         (np.ones((1, 4)), "no column names"),
         ([[1, "de", True, 1]], "no column names"),
-        ({name: column * (ROWS_MAX + 1) for name, column in GOOD.items()}, "at most 8192 rows"),
     ],
 )
 def test_tables_that_cannot_be_read_are_refused(rows: Any, told: str) -> None:
     with pytest.raises(SchemaError, match=told):
         make_report(specification(), np.zeros(10, dtype=np.int32), rows)
+
+
+SIGNALLING = np.array([0x7FF0000000000001], dtype=np.uint64).view(np.float64)
+
+UNREADABLE: dict[str, Any] = {
+    "a time out of range": pa.array([10**12], pa.timestamp("s")),
+    "a day out of range": pa.array([2**31 - 1], pa.int32()).view(pa.date32()),
+    "a duration out of range": pa.array([2**62], pa.duration("s")),
+    "a text that is no UTF-8": pa.array([b"\xff"], pa.binary()).view(pa.utf8()),
+    "a long text that is no UTF-8": pa.array([b"\xff"], pa.large_binary()).view(pa.large_utf8()),
+    "a list": pa.array([[1]]),
+    "a structure": pa.array([{"a": 1}]),
+    "octets": pa.array([b"de"]),
+    "nothing": pa.nulls(1),
+    "a period": pd.Series(pd.period_range("2020-01", periods=1, freq="M")),
+    "a period without a name": pd.array(["2020-01"], dtype="period[M]"),
+    "a time of pandas out of range": pd.Series(
+        pa.array([10**12], pa.timestamp("s")), dtype=pd.ArrowDtype(pa.timestamp("s"))
+    ),
+    "half of a letter": pd.Series(["\ud800"], dtype="string[python]"),
+    "a time of numpy": np.array([60], dtype="M8[ns]"),
+    "no letter": np.array([0x110000], dtype=np.uint32).view("U1"),
+    "a long float": np.array([np.longdouble("1e400")]),
+    "a long float among objects": [np.longdouble("1e400")],
+    "a long decimal": [Decimal("1e400")],
+    "a signalling NaN": SIGNALLING,
+    "a short signalling NaN": np.array([0x7F800001], dtype=np.uint32).view(np.float32),
+    "a signalling NaN among objects": [Decimal("sNaN")],
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("told", UNREADABLE)
+def test_an_entry_that_cannot_be_read_is_missing_and_nothing_tells_of_it(told: str) -> None:
+    """Raised after a draw, or seen in a log, it would tell of the rows."""
+    one = specification(
+        features=[Numeric("age", 0, 120), Categorical("country", ["de", "fr"]), Hashed("site", 2)], crosses=[]
+    )
+    column = UNREADABLE[told]
+    given = {"age": column, "country": column, "site": column, "clicked": [1]}
+    tables: list[Any] = [given]
+    if isinstance(column, pa.Array):
+        tables.append(pa.table({name: pa.chunked_array([pa.array(c)]) for name, c in given.items()}))
+    elif isinstance(column, pd.Series):
+        tables.append(pd.DataFrame(given))
+    for table in tables:
+        encoded = encode_rows(one, table)
+        assert dense(one, encoded) == [[ONE, 0, 0, 0, 0, 0]]
+        assert make_report(one, np.zeros(6, dtype=np.int32), table).shape == (6,)
+        assert not encode_rows(one, {**given, "clicked": column}).labels.size
+    around = {name: [*column, *column, *column] for name, column in GOOD.items()} | {"site": [None] * 3}
+    if isinstance(column, pa.Array) and pa.types.is_string(column.type):
+        around["country"] = pa.chunked_array([["de"], column, ["de"]])
+        assert [row[2] for row in dense(one, encode_rows(one, around))] == [ONE, 0, ONE]
+
+
+def test_times_of_polars_out_of_range_are_missing() -> None:
+    one, times = specification(), pl.Series([10**17]).cast(pl.Datetime("ms"))
+    for age in (times, pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date)):
+        for table in ({**GOOD, "age": age}, pl.DataFrame({**GOOD, "age": age})):
+            assert encode_rows(one, table).values.tolist() == [[ONE, 0, ONE, ONE, ONE]]
+
+
+def test_the_first_rows_with_a_label_make_a_report() -> None:
+    """A device with more rows than that, or with other rows, reports like any other."""
+    one, n = specification(), ROWS_MAX + 3
+    rows: dict[str, Any] = {name: column * n for name, column in GOOD.items()} | {"age": np.arange(n) % 121}
+    labels: list[Any] = [1] * n
+    labels[1] = labels[5] = None
+    for table in (
+        rows | {"clicked": labels},
+        pd.DataFrame(rows | {"clicked": labels}),
+        pa.table(rows | {"clicked": labels}),
+    ):
+        encoded = encode_rows(one, table)
+        expected = np.delete(np.arange(n), [1, 5])[:ROWS_MAX] % 121
+        assert (encoded.values[:, 1] == np.floor(expected / 120 * ONE + 0.5)).all()
+        assert make_report(one, np.zeros(10, dtype=np.int32), table).shape == (10,)
+
+
+def test_rows_encoded_before_the_draw_make_the_same_report() -> None:
+    one, instance = specification(), np.arange(10, dtype=np.int32)
+    rows = {"age": [30, 60], "country": ["fr", "at"], "night": [True, False], "clicked": [1, 0]}
+    reports = []
+    for table in (rows, encode_rows(one, rows)):
+        with silenced():
+            reports.append(make_report(one, instance, table).tolist())
+    assert reports[0] == reports[1]
+    step = clipped_step(one, mean_gradient(one, instance, encode_rows(one, rows)))
+    assert reports[0] == (instance - step).tolist()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"places": np.full((1, 5), 10, dtype=np.int32)},
+        {"places": np.full((1, 5), -1, dtype=np.int32)},
+        {"places": np.zeros((1, 4), dtype=np.int32)},
+        {"values": np.full((1, 5), ONE + 1, dtype=np.uint16)},
+        {"values": np.zeros((2, 5), dtype=np.uint16)},
+        {"labels": np.array([FINE + 1])},
+        {"labels": np.array([-1])},
+    ],
+    ids=str,
+)
+def test_rows_that_were_encoded_for_another_model_are_refused(spoilt: Any) -> None:
+    one = specification()
+    with pytest.raises(InvalidParameterError, match="another specification"):
+        make_report(one, np.zeros(10, dtype=np.int32), replace(encode_rows(one, GOOD), **spoilt))
+
+
+def test_memory_of_a_report_does_not_grow_with_products_of_rows_and_weights() -> None:
+    """1,024 columns, 2,000 rows: 6 bytes for each of both, and blocks; all products would be 100 MB."""
+    one = of_columns(1023)
+    rows: dict[str, Any] = {f"x{i}": np.linspace(0, 1, 2000) for i in range(1023)} | {"clicked": [1] * 2000}
+    make_report(one, np.zeros(1024, dtype=np.int32), GOOD | {f"x{i}": [1] for i in range(1023)})
+    tracemalloc.start()
+    try:
+        make_report(one, np.zeros(1024, dtype=np.int32), rows)
+        assert tracemalloc.get_traced_memory()[1] < 2000 * 1024 * 6 + 4.5e7
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_missing_column_is_named() -> None:
