@@ -9,7 +9,7 @@ from scipy import stats
 
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import coins
-from ptklib.mechanisms.coins import sampled, tossed, uniform_below
+from ptklib.mechanisms.coins import sampled, tossed, uniform_below, uniforms_below
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:
@@ -89,3 +89,25 @@ def test_words_that_would_favour_the_first_places_are_drawn_again(monkeypatch: p
 def test_a_place_among_none_is_refused(n: int) -> None:
     with pytest.raises(PrivacyParameterError):
         uniform_below(n)
+
+
+def test_many_places_are_uniform_and_independent() -> None:
+    found = uniforms_below(7, 70_000)
+    assert stats.chisquare(np.bincount(found, minlength=7)).pvalue > 1e-6
+    assert stats.chisquare(np.bincount(7 * found[::2] + found[1::2], minlength=49)).pvalue > 1e-6
+    assert uniforms_below(1, 3).tolist() == [0, 0, 0]
+    assert len(uniforms_below(5, 0)) == 0
+    assert uniforms_below(2**63, 50).min() >= 0
+
+
+def test_many_places_do_not_favour_the_first_ones() -> None:
+    """A quarter of all words is beyond the largest multiple of 3 * 2**61: were they kept, half of all places would be
+    in the first third."""
+    found = uniforms_below(3 * 2**61, 30_000) // 2**61
+    assert stats.chisquare(np.bincount(found, minlength=3)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("n", [0, -1, 2**63 + 1])
+def test_many_places_among_none_are_refused(n: int) -> None:
+    with pytest.raises(PrivacyParameterError):
+        uniforms_below(n, 3)
