@@ -14,7 +14,7 @@ export const FORMAT = "draw-discard/1";
 const TEXT_BYTES_MAX = 2 ** 20, COLUMNS_MAX = 1024, CROSSES_MAX = 256, WEIGHTS_MAX = 2 ** 16, CLASSES_MAX = 2 ** 8;
 const WEIGHT_MAX = 2 ** 31 - 1, NORM_UNITS = 2 ** 20, ONE = 2 ** 15, FINE = 2 ** 20, ROWS_MAX = 2 ** 13;
 const SCORE_MAX = 16, CELL = 2 ** 13, OUTSIDE = -1;
-const REPORTS_MAX = 10000, PUTS = 3, YEAR_MS = 366 * 86400e3;
+const REPORTS_MAX = 10000, PUTS = 3, AHEAD_MS = 3651 * 86400e3;
 
 /** Why a device sends nothing, or what became of what it sent. */
 export class DeviceError extends Error {
@@ -549,7 +549,7 @@ function checkLimits(limits) {
   const good = hasFields(l, ["report_epsilon", "report_delta", "reports_per_window", "reports_in_all", "columns",
     "window_seconds"]) && isFinite64(l.report_epsilon) && l.report_epsilon >= 0 && isFinite64(l.report_delta)
     && l.report_delta >= 0 && l.report_delta < 1 && isWhole(l.reports_per_window, 0, 2 ** 31)
-    && isWhole(l.reports_in_all, 0, 2 ** 31) && isWhole(l.window_seconds, 0, YEAR_MS / 1000)
+    && isWhole(l.reports_in_all, 0, 2 ** 31) && isWhole(l.window_seconds, 0, 366 * 86400)
     && Array.isArray(l.columns) && l.columns.every(isName);
   if (!good) throw wrongUse("limits need report_epsilon, reports_per_window, reports_in_all and columns");
   return { ...l, columns: [...new Set(l.columns)].sort() };
@@ -648,6 +648,7 @@ function refuseBeyond({ limits, reports }, report, columns) {
   const told = report.limits, kept = limits ?? checkLimits({ ...told, report_epsilon: report.epsilon, columns: [] });
   const asked = { ...kept, report_epsilon: Math.max(kept.report_epsilon, report.epsilon),
     report_delta: Math.max(kept.report_delta, report.delta), columns: [...new Set([...kept.columns, ...columns])].sort() };
+  const reached = (message, forGood) => new DeviceError("limit-reached", message, { forGood });
   const notAllowed = (message) => new DeviceError("not-allowed", message, { asked });
   if (limits === null) throw notAllowed("nothing is allowed yet on this device");
   if (report.epsilon > limits.report_epsilon || report.delta > limits.report_delta) {
@@ -669,10 +670,9 @@ function refuseBeyond({ limits, reports }, report, columns) {
       throw untrusted("a window of the stream has another end than before");
     }
     if (report.window > last.window && Date.parse(report.at) < ends) {
-      throw untrusted("a window of the stream begins before the last one has ended");
+      throw reached("the window before has not ended by this device's clock", false);
     }
   }
-  const reached = (message, forGood) => new DeviceError("limit-reached", message, { forGood });
   if (reports.length >= Math.min(limits.reports_in_all, REPORTS_MAX)) {
     throw reached("all reports that this device allows are used up", true);
   }
@@ -783,7 +783,7 @@ export class Device {
       && l.report_epsilon >= 0 && isWhole(l.reports_per_window, 0, 2 ** 31) && isWhole(l.reports_in_all, 0, 2 ** 31);
     if (!good) throw untrusted("names, window or limits of the answer cannot be used");
     const ends = moment(w.ends);
-    if (Date.parse(ends) > Date.now() + YEAR_MS) throw untrusted("the window ends more than a year from now");
+    if (Date.parse(ends) > Date.now() + AHEAD_MS) throw untrusted("the window ends more than ten years from now");
     return { ...parsed.loss, at: moment(new Date().toISOString()), server: this.server, stream: told.stream,
       ptk: told.ptk, window: w.number, window_ends: ends, limits: l, specification: told.digest, parsed };
   }

@@ -27,8 +27,8 @@ from ptklib.scalars import finite_number, whole_number
 PUTS = 3
 """How often one report is sent until there is an answer. It is the same report, so it loses nothing more."""
 
-AHEAD = timedelta(days=366)
-"""The end of a window may be so far ahead of the device's clock."""
+AHEAD = timedelta(days=3651)
+"""The end of a window may be so far ahead of the device's clock: no stream has longer windows."""
 
 _OFFER_BYTES_MAX = 2 * TEXT_BYTES_MAX + 2**14
 """Quotation marks of the specification are written with a backslash."""
@@ -216,7 +216,7 @@ class Device:
     def _planned(self, offer: Offer) -> Report:
         now = datetime.now(UTC).replace(microsecond=0)
         if offer.window_ends > now + AHEAD:
-            raise UntrustedAnswer("the window ends more than a year from now, by this device's clock")
+            raise UntrustedAnswer("the window ends more than ten years from now, by this device's clock")
         try:
             loss = report_loss(offer.specification).whole
         except InvalidParameterError as error:

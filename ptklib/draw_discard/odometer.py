@@ -172,10 +172,11 @@ def refuse_beyond(record: Record, report: Report, columns: Sequence[str]) -> Non
     NotAllowed
         When the person has allowed nothing yet, less loss than the report's, or not all columns.
     UntrustedAnswer
-        When the stream told other limits before, promised less loss than the report's, or its windows go back, change
-        their ends, or begin before the last one ended by this device's clock.
+        When the stream told other limits before, promised less loss than the report's, or its windows go back or change
+        their ends.
     LimitReached
-        When the stream or the person takes no more reports in this window, or at all.
+        When the stream or the person takes no more reports in this window, or at all; and when the window before has
+        not ended by this device's clock.
     """
     limits, told = record.limits, report.limits
     asked = widened(limits, report, columns)
@@ -215,7 +216,7 @@ def _refuse_jump(last: Report, report: Report) -> None:
     if report.window == last.window and report.window_ends != last.window_ends:
         raise UntrustedAnswer("a window of the stream has another end than before")
     if report.window > last.window and report.at < last.window_ends:
-        raise UntrustedAnswer("a window of the stream begins before the last one has ended")
+        raise LimitReached("the window before has not ended by this device's clock", for_good=False)
 
 
 def widened(limits: Limits | None, report: Report, columns: Sequence[str]) -> Limits:

@@ -184,16 +184,15 @@ def test_large_noise_is_that_of_our_sampler(noise: str) -> None:
 @pytest.mark.fresh_noise
 def test_a_report_is_instance_minus_step_plus_noise_within_32_bits() -> None:
     """False alarm once in 10**6 runs."""
-    many = replace(ONE, features=[Numeric(f"x{i}", 0, 1) for i in range(1023)])
-    rows = {f"x{i}": [0.5] for i in range(1023)} | {"clicked": [1]}
-    instance = [2**31 - 1, -(2**31)] + [12345] * 1022
+    many = replace(ONE, features=[Categorical("value", list(range(20_000)))])
+    rows = {"value": [3], "clicked": [1]}
+    instance = [2**31 - 1] * 1000 + [-(2**31) + 1] * 1000 + [12345] * 18_001
     report = np.array(run_device("report", {"specification": many.text, "rows": rows, "instance": instance}))
-    assert report.min() >= -(2**31) + 1
-    assert report.max() <= 2**31 - 1
-    ours = np.concatenate(
-        [make_report(many, np.array(instance, dtype=np.int32), rows)[2:] for _ in range(20)]
-    )
-    assert stats.ks_2samp(report[2:], ours).pvalue > 1e-6
+    reach = int(60 * many.noise_scale)
+    assert report[:1000].min() > 2**31 - 1 - reach
+    assert report[1000:2000].max() < -(2**31) + 1 + reach
+    ours = make_report(many, np.array(instance, dtype=np.int32), rows)
+    assert stats.ks_2samp(report[2000:], ours[2000:]).pvalue > 1e-6
 
 
 @pytest.fixture
@@ -302,9 +301,9 @@ HOSTILE: dict[str, tuple[str, Callable[[_Handler], None], str]] = {
         _text(lambda d: d["window"].update(ends="2026-01-01T00:00:00")),
         "untrusted-answer",
     ),
-    "an end in two years": (
+    "an end in eleven years": (
         SPECIFICATION,
-        _text(lambda d: d["window"].update(ends=(datetime.now(UTC) + timedelta(days=730)).isoformat())),
+        _text(lambda d: d["window"].update(ends=(datetime.now(UTC) + timedelta(days=4000)).isoformat())),
         "untrusted-answer",
     ),
     "a limit below the loss": (
