@@ -110,7 +110,7 @@ export function parseSpecification(text) {
   if (s.link === "logistic") need(s.label.low === 0 && s.label.high === 1, "the bounds of its label");
   const names = [...s.features, s.label].map((one) => one.column.toLowerCase());
   need(new Set(names).size === names.length, "two columns have one name");
-  const sizes = new Map(s.features.filter((f) => f.kind !== "numeric").map((f) => [f.column, f.size]));
+  const sizes = new Map(s.features.map((f) => [f.column, f.size]));
   need(Array.isArray(s.crosses) && s.crosses.length <= CROSSES_MAX, "the number of its crosses");
   for (const cross of s.crosses) {
     need(Array.isArray(cross) && isWhole(cross.length, 2, 3), "a cross has two or three columns");
@@ -424,7 +424,7 @@ function blake2b64(octets) {
 }
 
 /**
- * Rows as whole numbers: which weights each uses and how much of them, and its label.
+ * The first 8,192 rows that have a label, as whole numbers: which weights each uses and how much of them.
  *
  * @param s a specification
  * @param {Object<string, Array>} rows columns by name, of one length
@@ -436,16 +436,15 @@ export function encodeRows(s, rows) {
     return rows[name].length;
   });
   if (new Set(lengths).size > 1) throw wrongUse("the columns have different lengths");
-  if (lengths[0] > ROWS_MAX) throw wrongUse(`a report is of at most ${ROWS_MAX} rows: give some of them`);
   const starts = [];
   s.sizes.reduce((start, size) => (starts.push(start), start + size), 0);
   const byName = new Map(s.features.map((feature) => [feature.column, feature]));
   const encoded = { places: [], values: [], labels: [] };
-  for (let row = 0; row < lengths[0]; row += 1) {
+  for (let row = 0; row < lengths[0] && encoded.labels.length < ROWS_MAX; row += 1) {
     const target = rows[s.label.column][row];
     const label = s.link === "softmax" ? codeOf(s.label, target) : shareOf(s.label, target, FINE);
     if (Number.isNaN(label) || label === OUTSIDE) continue;
-    const places = [0], values = [ONE], codes = new Map();
+    const places = [0], values = [ONE], codes = new Map(), numbers = new Map();
     const use = (start, value) => {
       places.push(start);
       values.push(value);
@@ -453,7 +452,8 @@ export function encodeRows(s, rows) {
     s.features.forEach((feature, i) => {
       const entry = rows[feature.column][row];
       if (feature.kind === "numeric") {
-        use(starts[i + 1], shareOf(feature, entry, ONE) || 0);
+        numbers.set(feature.column, shareOf(feature, entry, ONE) || 0);
+        use(starts[i + 1], numbers.get(feature.column));
       } else {
         codes.set(feature.column, codeOf(feature, entry));
         if (codes.get(feature.column) !== OUTSIDE) use(starts[i + 1] + codes.get(feature.column), ONE);
@@ -461,8 +461,12 @@ export function encodeRows(s, rows) {
     });
     s.crosses.forEach((cross, i) => {
       if (cross.some((name) => codes.get(name) === OUTSIDE)) return;
-      const code = cross.reduce((all, name) => all * byName.get(name).size + codes.get(name), 0);
-      use(starts[i + 1 + s.features.length] + code, ONE);
+      let code = 0, value = ONE;
+      for (const name of cross) {
+        if (codes.has(name)) code = code * byName.get(name).size + codes.get(name);
+        else value = Math.floor((value * numbers.get(name) + ONE / 2) / ONE);
+      }
+      use(starts[i + 1 + s.features.length] + code, value);
     });
     encoded.places.push(places);
     encoded.values.push(values);
@@ -699,6 +703,9 @@ function moment(text) {
   return new Date(Math.floor(time / 1000) * 1000).toISOString();
 }
 
+/** How much longer than usual a report may take to compute: from public numbers alone, those of the most rows. */
+export const paces = (s) => Math.max(1, Math.ceil(ROWS_MAX * s.sizes.length * s.n_scores / 2 ** 24));
+
 /** One device of a person, which contributes to models of a server. */
 export class Device {
   /**
@@ -706,8 +713,8 @@ export class Device {
    * @param {object} storage of the odometer
    * @param {object} [options] limits: what the person allows, used where the storage keeps none; tickets: a function
    *   that returns a ticket; ask: a function that is told of a specification that asks for more, and returns true to
-   *   allow it; timeoutSeconds; paceSeconds: requests are sent at multiples of this, so that nobody sees how long the
-   *   device computed
+   *   allow it; timeoutSeconds; paceSeconds: draw and put are sent so long after the answer before, or a multiple of
+   *   it, which is fixed before the rows are read: nobody sees how long the device computed
    */
   constructor(url, storage, { limits = null, tickets, ask, timeoutSeconds = 30, paceSeconds = 1 } = {}) {
     const parsed = new URL(url), host = parsed.hostname;
@@ -743,7 +750,7 @@ export class Device {
       await this.odometer.check(planned, s.columns);
     }
     const encoded = encodeRows(s, rows);
-    await this.#untilNextTick(started);
+    await this.#untilNextTick(started, s);
     const drawn = await this.#request("POST", "/v1/device/draw", ticket, 4 * s.n_weights, new Uint8Array());
     started = performance.now();
     if (drawn.digest !== planned.specification) throw untrusted("the drawn instance belongs to another specification");
@@ -752,7 +759,7 @@ export class Device {
     const instance = Int32Array.from({ length: s.n_weights }, (_, j) => read.getInt32(4 * j, true));
     const body = new Uint8Array(4 * s.n_weights), written = new DataView(body.buffer);
     makeReport(s, instance, encoded).forEach((weight, j) => written.setInt32(4 * j, weight, true));
-    await this.#untilNextTick(started);
+    await this.#untilNextTick(started, s);
     await this.odometer.spend(planned, s.columns);
     for (let attempt = 1; ; attempt += 1) { // the same report, so that it loses nothing more
       try {
@@ -814,8 +821,8 @@ export class Device {
     }
   }
 
-  #untilNextTick(started) {
-    const pace = 1000 * this.options.paceSeconds;
+  #untilNextTick(started, s) {
+    const pace = 1000 * this.options.paceSeconds * paces(s);
     return pace ? pause(pace - (performance.now() - started) % pace) : undefined;
   }
 }

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ptklib.draw_discard.encoding import encode_rows
+from ptklib.draw_discard.encoding import ROWS_MAX, encode_rows
 from ptklib.draw_discard.limits import Limits, StreamLimits
 from ptklib.draw_discard.losses import report_loss
 from ptklib.draw_discard.odometer import Odometer
@@ -118,8 +118,8 @@ class Device:
     timeout_seconds : float, default 30
         For one request.
     pace_seconds : float, default 1
-        Requests are sent at multiples of this after the answer before, so that the time a device computes, which
-        depends on its rows, is not seen.
+        Draw and put are sent so long after the answer before, and larger models after a multiple of it that is fixed
+        before rows are read (`paces`): the time that a device computes depends on its rows, and is not seen.
     tls : ssl.SSLContext, optional
         For a private certificate authority.
 
@@ -194,12 +194,15 @@ class Device:
         started = monotonic()
         planned, columns = self._planned(offer), offer.columns()
         self._permitted(planned, columns)
-        encode_rows(offer.specification, table)  # raises what is wrong with the table, before a draw
-        self._until_next_tick(started)
+        pace_seconds = self._pace_seconds * paces(offer.specification)
+        encoded = encode_rows(
+            offer.specification, table
+        )  # raises what is wrong with the table, before a draw
+        _until_next_tick(started, pace_seconds)
         instance = self._draw(checked, offer.specification)
         started = monotonic()
-        report = make_report(offer.specification, instance, table)
-        self._until_next_tick(started)
+        report = make_report(offer.specification, instance, encoded)
+        _until_next_tick(started, pace_seconds)
         self.odometer.spend(planned, columns)
         self._put(checked, report)
         return planned
@@ -269,9 +272,19 @@ class Device:
                 raise NoAnswer(f"the report has left the device: {error}", counted=True) from None
             sleep(self._pace_seconds)
 
-    def _until_next_tick(self, started: float) -> None:
-        if self._pace_seconds:
-            sleep(self._pace_seconds - (monotonic() - started) % self._pace_seconds)
+
+def paces(specification: Specification) -> int:
+    """Return how many times `pace_seconds` a device waits: by the work of the most rows, which is public.
+
+    A fast device does at least 2**24 products in a second. One that is slower waits for another multiple.
+    """
+    products = ROWS_MAX * len(specification.sizes) * specification.n_scores
+    return max(1, -(-products // 2**24))
+
+
+def _until_next_tick(started: float, pace_seconds: float) -> None:
+    if pace_seconds:
+        sleep(pace_seconds - (monotonic() - started) % pace_seconds)
 
 
 def _name(value: object) -> str:

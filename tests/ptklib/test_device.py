@@ -37,8 +37,10 @@ from ptklib.draw_discard import (
     make_report,
     report_loss,
 )
+from ptklib.draw_discard.device import paces
 from ptklib.exceptions import InvalidParameterError, MissingColumnError, SchemaError
 from tests.support.device_server import DRAW, PUT, SPECIFICATION, DeviceServer, _Handler, served
+from tests.support.node import run_device
 
 ROWS = {"age": [31, 44], "country": ["fr", "de"], "clicked": [1, 0]}
 ONE = Specification(
@@ -104,13 +106,13 @@ def test_the_noise_is_that_of_the_library(
     seen = []
 
     def noted(specification: Specification, instance: Any, rows: Any) -> Any:
-        seen.append((specification, instance.tolist(), rows))
+        seen.append((specification, instance.tolist(), rows.labels.tolist()))
         return make_report(specification, instance, rows)
 
     monkeypatch.setattr("ptklib.draw_discard.device.make_report", noted)
     server.instances[:] = [7, -8, 2**31 - 1, -(2**31)]
     device(server, home).contribute(ROWS)
-    assert seen == [(ONE, [7, -8, 2**31 - 1, -(2**31)], ROWS)]
+    assert seen == [(ONE, [7, -8, 2**31 - 1, -(2**31)], [2**20, 0])]
 
 
 def test_rows_without_a_label_and_no_rows_make_a_report_too(server: DeviceServer, home: Path) -> None:
@@ -480,7 +482,7 @@ def test_a_report_that_was_refused_is_counted_and_not_sent_again(
     [
         ({"age": [1], "clicked": [0]}, MissingColumnError),
         (ROWS | {"age": [1]}, SchemaError),
-        ({name: [0] * 10_000 for name in ROWS}, SchemaError),
+        (ROWS | {"age": 3}, SchemaError),
     ],
 )
 def test_a_table_that_cannot_be_read_draws_nothing(
@@ -626,6 +628,27 @@ def test_requests_are_sent_at_multiples_of_the_pace(
     monkeypatch.setattr("ptklib.draw_discard.device.make_report", computes)
     device(server, home, pace_seconds=0.5).contribute(ROWS)
     assert slept == [0.5, 0.25]
+
+
+def test_a_large_model_waits_longer_whatever_the_rows_are() -> None:
+    assert paces(ONE) == 1
+    large = replace(
+        ONE,
+        features=[Numeric(f"x{i}", 0, 1) for i in range(255)],
+        link="softmax",
+        label=Categorical("clicked", list(range(256))),
+    )
+    assert paces(large) == 32
+    (waited,) = run_device("paces", [large.text])
+    assert waited == 32
+
+
+def test_no_number_of_rows_and_no_entry_stops_a_report(server: DeviceServer, home: Path) -> None:
+    one = device(server, home)
+    one.contribute(
+        {"age": [object(), "\ud800"] * 5000, "country": [float("nan"), {}] * 5000, "clicked": [1, "x"] * 5000}
+    )
+    assert len(server.puts) == 1
 
 
 ALONE = """

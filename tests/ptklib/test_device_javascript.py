@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ptklib.draw_discard import Categorical, Numeric, Specification, make_report, report_loss
+from ptklib.draw_discard import (
+    Categorical,
+    Numeric,
+    Specification,
+    encode_rows,
+    make_report,
+    mean_gradient,
+    report_loss,
+)
 from ptklib.mechanisms import vectorised
 from ptklib.spec import canonical_json
 from tests.support import draw_discard as slow
@@ -106,7 +114,7 @@ REFUSED = {
     "a long value": _with(features=[{"column": "x", "values": ["é" * 129]}]),
     "a bad name": _with(features=[{"column": "x y", "high": 1.0, "low": 0.0}]),
     "two names that differ in case": _with(features=[{"column": c, "high": 1.0, "low": 0.0} for c in "xX"]),
-    "a cross of another column": _with(crosses=[["country", "age"]]),
+    "a cross of another column": _with(crosses=[["country", "clicked"]]),
     "a cross of one column": _with(crosses=[["country"]]),
     "a label of other bounds": _with(label={"column": "clicked", "high": 2.0, "low": 0.0}),
     "no epsilon": _with(epsilon=0.0),
@@ -138,10 +146,7 @@ def test_what_it_does_not_know_is_refused() -> None:
     assert {name: told.get("code") for name, told in zip(REFUSED, found, strict=True)} == dict.fromkeys(
         REFUSED, "untrusted-answer"
     )
-    for (
-        name,
-        text,
-    ) in REFUSED.items():  # and so it is here: the texts that are not canonical differ by their digest
+    for name, text in REFUSED.items():  # here too: texts that are not canonical have another digest
         try:
             assert Specification.from_text(text).text != text, name
         except ValueError:
@@ -179,6 +184,18 @@ def test_large_noise_is_that_of_our_sampler(noise: str) -> None:
     assert stats.ks_2samp(drawn, ours).pvalue > 1e-6
     assert stats.ks_2samp(drawn * 1.1, ours).pvalue < 1e-6
     assert drawn[:-1] @ drawn[1:] / (drawn @ drawn) == pytest.approx(0, abs=0.03)
+
+
+def test_of_many_rows_the_first_with_a_label_are_used() -> None:
+    rows = {"age": [*range(120)] * 100, "country": ["de"] * 12_000, "clicked": [None, 1, 0, 1] * 3000}
+    case = {"specification": ONE.text, "rows": rows, "instance": [5, -5, 7, 9]}
+    (found,) = run_device("compute", [case])
+    encoded = encode_rows(ONE, rows)
+    assert found["labels"] == encoded.labels.tolist()
+    assert len(found["labels"]) == 2**13
+    assert (
+        found["gradient"] == mean_gradient(ONE, np.array(case["instance"], dtype=np.int32), encoded).tolist()
+    )
 
 
 @pytest.mark.fresh_noise

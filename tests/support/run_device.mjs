@@ -34,6 +34,10 @@ const calls = {
     });
   },
 
+  paces(texts) {
+    return texts.map((text) => client.paces(client.parseSpecification(text)));
+  },
+
   noise({ noise, scale, n }) {
     return client.exactNoise(noise, scale, n).map(Number);
   },
