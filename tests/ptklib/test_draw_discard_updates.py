@@ -1,6 +1,5 @@
 """One report of a device: encoded, computed, clipped and noised as the proof says, whatever the rows are."""
 
-import json
 import math
 import tracemalloc
 from collections.abc import Iterator
@@ -37,6 +36,7 @@ from ptklib.draw_discard.updates import exponential_table, logistic_table, predi
 from ptklib.exceptions import InvalidParameterError, MissingColumnError, SchemaError
 from ptklib.mechanisms.recording import recorded_draws
 from tests.support import draw_discard as slow
+from tests.support.draw_discard_vectors import cases, computed, written
 
 
 @contextmanager
@@ -79,21 +79,26 @@ def dense(one: Specification, rows: EncodedRows) -> list[list[int]]:
 
 @pytest.mark.parametrize("case", slow.vectors(), ids=lambda case: case["name"])
 def test_the_published_vectors_are_what_both_ways_compute(case: dict[str, Any]) -> None:
-    one, rows = Specification.from_text(case["specification"]), case["rows"]
-    document = json.loads(case["specification"])
-    assert (one.n_weights, one.limit, one.reach) == (case["n_weights"], case["limit"], case["reach"])
-    assert slow.n_weights(document) == one.n_weights
+    one, rows = Specification.from_text(case["specification"]), slow.rows_of(case)
+    assert (one.digest, one.n_weights) == (case["digest"], case["n_weights"])
+    assert (one.limit, one.reach) == (case["limit"], case["reach"])
+    assert (one.distance, one.noise_scale) == (case["distance"], case["noise_scale"])
     encoded = encode_rows(one, rows)
     assert dense(one, encoded) == case["inputs"]
     assert encoded.labels.tolist() == case["labels"]
-    found = mean_gradient(one, np.array(case["instance"], dtype=np.int32), encoded)
+    instance = np.array(case["instance"], dtype=np.int32)
+    found = mean_gradient(one, instance, encoded)
     assert found.tolist() == case["gradient"]
     assert clipped_step(one, found).tolist() == case["step"]
+    if "noise" in case:
+        with silenced(np.array(case["noise"])):
+            assert make_report(one, instance, rows).tolist() == case["report"]
 
-    assert slow.encoded(document, rows) == (case["inputs"], case["labels"])
-    assert slow.gradient(document, case["instance"], rows) == case["gradient"]
-    assert slow.step(document, case["gradient"]) == case["step"]
-    assert slow.public(document) == (case["limit"], case["reach"])
+    assert {**case, **computed(case)} == case  # the slow way
+
+
+def test_the_published_vectors_are_what_their_page_writes() -> None:
+    assert slow.VECTORS.read_text() == written(cases())
 
 
 def test_the_table_of_the_logistic_function_is_that_of_50_digits() -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import product
-from math import floor, isqrt, prod
+from math import floor, inf, isqrt, nextafter, prod
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,15 @@ def vectors() -> list[dict[str, Any]]:
     """Return the published test vectors."""
     cases: list[dict[str, Any]] = json.loads(VECTORS.read_text())["cases"]
     return cases
+
+
+def rows_of(case: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the rows of a case, with the integers that not all languages read from JSON."""
+    rows = {name: list(column) for name, column in case["rows"].items()}
+    for name, places in case.get("integers", {}).items():
+        for place, digits in places.items():
+            rows[name][int(place)] = int(digits)
+    return rows
 
 
 def number(entry: Any) -> float | None:
@@ -206,6 +215,29 @@ def step(document: Mapping[str, Any], found: Sequence[int]) -> list[int]:
         squares = sum(g * g for g in found)
         norm = isqrt(squares) + (isqrt(squares) ** 2 < squares)
     return [towards_zero(Fraction(reach * g, max(norm, limit))) for g in found]
+
+
+def distance(document: Mapping[str, Any]) -> int:
+    """Return how far two steps are apart at most, in L1 or L2; one entry of them with clipped coordinates."""
+    reach = public(document)[1]
+    if document["clip"] == "l2" and document["noise"] == "laplace":
+        return isqrt(4 * reach**2 * n_weights(document))
+    return 2 * reach
+
+
+def laplace_scale(document: Mapping[str, Any]) -> float:
+    """Return the least float64 that is no less than distance / epsilon."""
+    exact = Fraction(distance(document)) / Fraction(document["epsilon"])
+    scale = float(exact)
+    while Fraction(scale) >= exact:
+        scale = nextafter(scale, 0)
+    return nextafter(scale, inf)
+
+
+def report(instance: Sequence[int], step: Sequence[int], noise: Sequence[int]) -> list[int]:
+    """Return what a device puts when its noise is this."""
+    most = 2**31 - 1
+    return [min(max(w - s + n, -most), most) for w, s, n in zip(instance, step, noise, strict=True)]
 
 
 def n_weights(document: Mapping[str, Any]) -> int:
