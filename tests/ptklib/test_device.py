@@ -646,7 +646,7 @@ def test_a_large_model_waits_longer_whatever_the_rows_are() -> None:
 def test_no_number_of_rows_and_no_entry_stops_a_report(server: DeviceServer, home: Path) -> None:
     one = device(server, home)
     one.contribute(
-        {"age": [object(), "\ud800"] * 5000, "country": [float("nan"), {}] * 5000, "clicked": [1, "x"] * 5000}
+        {"age": [object(), "\ud800"] * 5000, "country": [float("nan"), {}] * 5000, "clicked": [1, 0.5] * 5000}
     )
     assert len(server.puts) == 1
 

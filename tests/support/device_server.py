@@ -128,8 +128,13 @@ def served(specification: Specification, tls: ssl.SSLContext | None = None) -> I
     class Handler(_Handler):
         pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: Any) -> None:
+            """A device hangs up on what it does not trust."""
+
+    server = Quiet(("127.0.0.1", 0), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     scheme = "http" if tls is None else "https"
