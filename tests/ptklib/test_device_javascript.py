@@ -334,7 +334,11 @@ HOSTILE: dict[str, tuple[str, Callable[[_Handler], None], str]] = {
         "untrusted-answer",
     ),
     "no JSON": (SPECIFICATION, lambda h: h.answer(200, b"<html>"), "untrusted-answer"),
-    "too long": (SPECIFICATION, lambda h: h.answer(200, bytes(2**22)), "untrusted-answer"),
+    "too long": (
+        SPECIFICATION,
+        lambda h: h.answer(200, json.dumps(h.world.offer()).encode() + b" " * 2**22),
+        "untrusted-answer",
+    ),
     "a redirect": (
         SPECIFICATION,
         lambda h: h.answer(307, b"", {"Location": "http://localhost:9/"}),
@@ -367,7 +371,7 @@ def test_odd_answers_end_in_an_error_and_nothing_is_sent(server: DeviceServer, n
     done = contribute(server)
     assert done["results"][0]["code"] == code
     assert done["results"][0]["counted"] is False
-    assert PUT not in server.requests
+    assert server.requests == [SPECIFICATION, DRAW][: 1 + (path == DRAW)]
     assert done["inAll"]["reports"] == 0
 
 
@@ -394,6 +398,20 @@ def test_what_is_sent_again_are_the_same_bytes(server: DeviceServer) -> None:
     assert "kept" in done["results"][0]
     assert len(bodies) == 3
     assert len(set(bodies)) == 1
+
+
+@pytest.mark.parametrize(("code", "kept"), [("ticket-used", True), ("epoch-over", False)])
+def test_a_ticket_that_was_used_by_a_lost_try_is_done(server: DeviceServer, code: str, kept: bool) -> None:
+    def fail(handler: _Handler) -> None:
+        if server.requests.count(PUT) == 1:
+            handler.refuse(503, "unavailable")
+        else:
+            handler.refuse(409, code)
+
+    server.instead[PUT] = fail
+    (result,) = contribute(server)["results"]
+    assert ("kept" in result) is kept
+    assert result.get("problem") == (None if kept else code)
 
 
 def test_a_url_that_is_no_server_is_refused() -> None:
