@@ -539,7 +539,12 @@ export function clippedStep(s, gradient) {
 /** The instance after one noisy step on encoded rows: all that leaves the device. An Int32Array. */
 export function makeReport(s, instance, encoded) {
   const step = clippedStep(s, meanGradient(s, instance, encoded));
-  const noise = exactNoise(s.noise, s.noise_scale, s.n_weights), most = BigInt(WEIGHT_MAX);
+  return reportOf(instance, step, exactNoise(s.noise, s.noise_scale, s.n_weights));
+}
+
+/** Instance minus step plus noise (BigInts), within 32 bits. */
+export function reportOf(instance, step, noise) {
+  const most = BigInt(WEIGHT_MAX);
   return Int32Array.from(noise, (drawn, j) => Number(clamped(BigInt(instance[j] - step[j]) + drawn, -most, most)));
 }
 

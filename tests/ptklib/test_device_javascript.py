@@ -45,14 +45,17 @@ def test_the_published_vectors_are_what_it_computes() -> None:
     cases = slow.vectors()
     assert len(cases) >= 10
     computed = run_device("compute", cases)
-    names = ("inputs", "labels", "gradient", "step")
+    names = ("inputs", "labels", "gradient", "step", "report")
+    assert sum("report" in case for case in cases) >= 3
+    assert any("integers" in case for case in cases)
     for case, found in zip(cases, computed, strict=True):
-        assert found == {name: case[name] for name in names}, case["name"]
+        assert found == {name: case[name] for name in names if name in case}, case["name"]
     parsed = run_device("parse", [case["specification"] for case in cases])
     for case, found in zip(cases, parsed, strict=True):
-        assert {name: found[name] for name in ("digest", "n_weights", "limit", "reach")} == {
-            name: case[name] for name in ("digest", "n_weights", "limit", "reach")
-        }
+        public = ("digest", "n_weights", "limit", "reach", "distance")
+        assert {name: found[name] for name in public} == {name: case[name] for name in public}
+        gaussian = json.loads(case["specification"])["noise"] == "gaussian"
+        assert found["noise_scale"] == pytest.approx(case["noise_scale"], rel=3e-9 if gaussian else 0)
 
 
 EPSILONS = (1e-2, 0.1, 1.0, 1.0986122886681098, 2.0, 3.47, 3.4657359027997265, 10.0)

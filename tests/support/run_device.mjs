@@ -22,7 +22,10 @@ const calls = {
   },
 
   compute(cases) {
-    return cases.map(({ specification, rows, instance }) => {
+    return cases.map(({ specification, rows, integers, instance, noise }) => {
+      for (const [name, places] of Object.entries(integers ?? {})) {
+        for (const [place, digits] of Object.entries(places)) rows[name][place] = BigInt(digits);
+      }
       const s = client.parseSpecification(specification), encoded = client.encodeRows(s, rows);
       const inputs = encoded.places.map((places, row) => {
         const dense = new Array(s.n_inputs).fill(0);
@@ -30,7 +33,9 @@ const calls = {
         return dense;
       });
       const gradient = client.meanGradient(s, Int32Array.from(instance), encoded);
-      return { inputs, labels: encoded.labels, gradient, step: client.clippedStep(s, gradient) };
+      const step = client.clippedStep(s, gradient), found = { inputs, labels: encoded.labels, gradient, step };
+      if (noise) found.report = [...client.reportOf(Int32Array.from(instance), step, noise.map(BigInt))];
+      return found;
     });
   },
 
