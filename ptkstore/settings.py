@@ -40,6 +40,13 @@ class Settings(BaseSettings):
         None,
         description="Redis of models that devices train, which must keep no file; one started in the home by default",
     )
+    device_reports_per_second: float = Field(
+        2000.0,
+        ge=0,
+        le=1e6,
+        description="tickets, draws and puts, each, of one gateway that a process of the HTTP API takes per second; "
+        "0: any number",
+    )
     online_store: Literal["auto", "redis", "packed", "sqlite"] = Field(
         "auto",
         description="where Feast keeps online rows; auto: Redis if PTK_REDIS_URL is set, else a file; packed: "

@@ -1,4 +1,7 @@
-"""The schedule: closes windows by the clock. Any number may run; the catalog's lock orders them."""
+"""The schedule: closes windows by the clock. Any number may run; the catalog's lock orders them.
+
+Beside that it writes instances of models down that devices train.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from contextlib import closing
 from ptkstore.adapters.runtime import code_of, configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.wiring import Service
+from workers.checkpoints import Checkpoints
 from workers.liveness import LivenessReporter
 from workers.process import make_service, stop_event
 
@@ -19,9 +23,11 @@ def main() -> None:
     log_no_texts()
     with closing(make_service()) as service:
         stop, liveness = stop_event(), LivenessReporter(service, ProcessRole.SCHEDULE)
+        checkpoints = Checkpoints(service, stop).start()
         more = False
         while not stop.wait(0 if more else PERIOD_SECONDS):
             more = pass_once(service, liveness)
+        checkpoints.join()
 
 
 def pass_once(service: Service, liveness: LivenessReporter) -> bool:

@@ -12,6 +12,11 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from ptkstore.api import problems
+from ptkstore.api.device_counts import DeviceCounts
+from ptkstore.api.devices.described import describe
+from ptkstore.api.devices.rates import GatewayRates
+from ptkstore.api.devices.routes import DeviceRoutes
+from ptkstore.api.devices.served import ServedModels
 from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.limits import Limits
 from ptkstore.api.load.body_slots import BodySlots
@@ -26,6 +31,7 @@ from ptkstore.api.requests.near_names import Pace
 from ptkstore.api.requests.routers import PREFIX, rules_of
 from ptkstore.api.routes import (
     bundles,
+    device_streams,
     health,
     identity,
     ingest,
@@ -51,14 +57,28 @@ Share what sensitive event streams know, as differentially private feature model
 Every request below `/v1` carries a token: `Authorization: Bearer ptk_...`. Refusals are problems as of RFC 9457 with a
 fixed `code`. Lists come in pages. Requests that create something may carry an `Idempotency-Key`.
 """
-RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscriptions, notices, identity)
+RESOURCES = (
+    streams,
+    ingest,
+    ledger,
+    bundles,
+    ptks,
+    versions,
+    lookups,
+    subscriptions,
+    notices,
+    device_streams,
+    identity,
+)
 
 
 def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     """Return the application; it does not own the service."""
     limits = limits or Limits.of(service.settings)
     online = OnlineRows(service)
-    numbers = Metrics(service, online)
+    device_counts = DeviceCounts()
+    numbers = Metrics(service, online, device_counts)
+    models = ServedModels(lambda ptk_id: service.devices.served(ptk_id))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -78,6 +98,9 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
         )
         app.state.event_feed = EventFeed(service, limits, numbers)
         yield
+        models.close()
+        if "reports" in service.__dict__:
+            service.reports.close()
         await app.state.event_feed.close()
 
     app = FastAPI(
@@ -93,6 +116,8 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
     app.state.identity = Identity(service)
     app.state.version_cache = VersionCache(service, limits.versions_cached)
+    app.state.device_counts = device_counts
+    app.state.ticket_rates = GatewayRates(service.settings.device_reports_per_second)
     app.state.rates = Rates(limits.requests_per_second)
     app.state.refused, app.state.refused_collectors = RefusedCallers(), RefusedCallers()
     app.state.near_names = Pace()
@@ -104,6 +129,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     problems.install(app)
     app.add_middleware(Bounds, limits=limits)
     app.add_middleware(Envelope, metrics=numbers, traces=service.traces)
+    app.add_middleware(DeviceRoutes, service=service, models=models, counts=device_counts)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.state.field_names = cache(lambda: frozenset(_names(app.openapi())))
     return app
@@ -113,6 +139,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, with the problem that all refusals share."""
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)
+        describe(document)
         schemas = document["components"]["schemas"]
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas |= problem.pop("$defs", {})

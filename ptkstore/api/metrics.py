@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ptkstore.api.device_counts import DeviceCounts
 from ptkstore.application.operations.liveness import Liveness, ProcessRole
 from ptkstore.application.operations.read_numbers import StoreNumbers
 from ptkstore.ports.operations import Numbers
@@ -36,7 +37,7 @@ def method_of(text: str) -> str:
 class Metrics:
     """The numbers of one process, and those of the catalog when asked."""
 
-    def __init__(self, service: Service, online: OnlineRows) -> None:
+    def __init__(self, service: Service, online: OnlineRows, devices: DeviceCounts) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "ptk_http_requests",
@@ -55,6 +56,7 @@ class Metrics:
             "ptk_http_event_streams", "Event streams that are open.", registry=self._registry
         )
         self._registry.register(_Catalog(service, online))
+        self._registry.register(_Devices(devices))
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -65,6 +67,21 @@ class Metrics:
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
         return generate_latest(self._registry)
+
+
+class _Devices(Collector):
+    """How often devices asked, which changes on multiples of a minute."""
+
+    def __init__(self, counts: DeviceCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """What was counted until the last full minute."""
+        meaning = "Requests of devices by PTK and outcome, counted until the last full minute."
+        family = CounterMetricFamily("ptk_device_requests", meaning, labels=("ptk", "outcome"))
+        for names, count in sorted(self._counts.shown().items()):
+            family.add_metric(names, count)
+        yield family
 
 
 class _Catalog(Collector):

@@ -110,7 +110,7 @@ def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> Respon
     """Return the answer that carries a problem."""
     more = dict(headers or {})
     if problem.status == 401:
-        more["WWW-Authenticate"] = 'Bearer realm="ptkstore"'
+        more.setdefault("WWW-Authenticate", 'Bearer realm="ptkstore"')
     if problem.status in (429, 503):
         more.setdefault("Retry-After", str(RETRY_AFTER_SECONDS))
     return Response(

@@ -18,7 +18,7 @@ from ptkstore.adapters.runtime import RequestLog
 from ptkstore.api.app import create_app
 from ptkstore.api.connections import TimeoutProtocol
 from ptkstore.api.event_feed import EventFeed
-from ptkstore.errors import PtkStoreError
+from ptkstore.errors import PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 
 KEEP_ALIVE_SECONDS = 20
@@ -84,7 +84,7 @@ def serve(
     key: Path | None = None,
     beside: Callable[[FastAPI], None],
 ) -> None:
-    """Serve until a signal comes.
+    """Serve until a signal comes; `Refused` if the devices' Redis keeps what they send.
 
     Parameters
     ----------
@@ -95,6 +95,8 @@ def serve(
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     application.load()
+    with suppress(Unavailable):  # devices are told so, and all others are served
+        service.devices.check()
     app = create_app(service)
     beside(app)
     threading.Thread(target=warm_up, args=(service,), name="features", daemon=True).start()

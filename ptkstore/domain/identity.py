@@ -24,12 +24,16 @@ _LABEL_MAX = 100
 
 
 class Role(StrEnum):
-    """What somebody is to a stream; an administrator is one to the whole store."""
+    """What somebody is to a stream; an administrator is one to the whole store.
+
+    A device gateway is an app's backend, which gets tickets for devices and sees nothing else.
+    """
 
     PRODUCER = "producer"
     DEVELOPER = "developer"
     CONSUMER = "consumer"
     OFFICER = "officer"
+    DEVICE_GATEWAY = "device-gateway"
     ADMINISTRATOR = "administrator"
 
 
@@ -61,8 +65,8 @@ def _rule(*roles: Role, reach: Reach = Reach.STREAM, own: bool = False, traced: 
     return Rule(frozenset(roles), reach, own, traced)
 
 
-_P, _D, _C, _O, _A = Role
-_ALL = tuple(Role)
+_P, _D, _C, _O, _G, _A = Role
+_ALL = (_P, _D, _C, _O, _A)
 
 
 class Action(StrEnum):
@@ -80,7 +84,7 @@ class Action(StrEnum):
         action.rule = rule
         return action
 
-    IDENTITY_READ = "identity.read", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    IDENTITY_READ = "identity.read", _rule(*Role, reach=Reach.ANY, traced=False)
     TEAM_CREATE = "team.create", _rule(_A, reach=Reach.STORE)
     TEAM_LIST = "team.list", _rule(_A, reach=Reach.STORE, traced=False)
     TOKEN_ISSUE = "token.issue", _rule(_A, reach=Reach.STORE)
@@ -101,6 +105,7 @@ class Action(StrEnum):
     STREAM_FORGET = "stream.forget", _rule(_P, _O)
     STREAM_RECOMMEND = "stream.recommend", _rule(_D, _O, _A, traced=False)
     EXPOSURE_READ = "exposure.read", _rule(_P, _O, _A, traced=False)
+    TICKET_ISSUE = "ticket.issue", _rule(_G)
     BUDGET_READ = "budget.read", _rule(_D, _O, _A, traced=False)
     LEDGER_VERIFY = "ledger.verify", _rule(_O, _A, traced=False)
     LEDGER_EXPORT = "ledger.export", _rule(_O)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hmac
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from math import floor
+from typing import NamedTuple
 
 from ptkstore.errors import InvalidRequest
 
@@ -26,6 +27,7 @@ _HEAD = struct.Struct(
 )  # version, random id, expiry in ticks, epoch, gateway; then the id of the PTK
 _MAC_BYTES = 16
 _LONGEST = 400  # characters of a ticket: two names of 63 bytes, and a third more by base64
+_TICK_SECONDS, _LIFE_SECONDS = int(TICK.total_seconds()), int(LIFE.total_seconds())
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -43,8 +45,7 @@ class Refusal(StrEnum):
     REPORT = "report-refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(NamedTuple):
     """What a ticket says.
 
     Parameters
@@ -63,12 +64,15 @@ class Ticket:
     epoch: str
     gateway: bytes
     seconds_left: int
-    mark: bytes = field(repr=False)
+    mark: bytes
+
+    def __repr__(self) -> str:
+        return f"Ticket of {self.ptk_id}"
 
     @property
     def seconds_remembered(self) -> int:
         """How long a spent ticket is remembered: a clock that is behind by up to `LIFE` takes it no second time."""
-        return self.seconds_left + int(LIFE.total_seconds())
+        return self.seconds_left + _LIFE_SECONDS
 
 
 def expiry_of(now: datetime) -> datetime:
@@ -112,11 +116,10 @@ def read_ticket(key: bytes, text: str, now: datetime) -> Ticket | Refusal:
     if not hmac.compare_digest(mac, digest[:_MAC_BYTES]):
         return Refusal.FORGED
     _, _, ticks, epoch, gateway = _HEAD.unpack_from(said)
-    left = _EPOCH_START + TICK * ticks - now
-    if not timedelta(0) < left <= LIFE + TICK:
+    left = ticks * _TICK_SECONDS - floor(now.timestamp())
+    if not 0 < left <= _LIFE_SECONDS + _TICK_SECONDS:
         return Refusal.EXPIRED
-    mark = digest[_MAC_BYTES:]
-    return Ticket(said[_HEAD.size :].decode(), epoch.hex(), gateway, int(left.total_seconds()) + 1, mark)
+    return Ticket(said[_HEAD.size :].decode(), epoch.hex(), gateway, left, digest[_MAC_BYTES:])
 
 
 def checked_count(count: int) -> int:

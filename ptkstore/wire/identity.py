@@ -8,8 +8,8 @@ from pydantic import Field, StringConstraints
 
 from ptkstore.wire.base import Instant, Name, Wire
 
-RoleName = Literal["producer", "developer", "consumer", "officer", "administrator"]
-StreamRoleName = Literal["producer", "developer", "consumer", "officer"]
+RoleName = Literal["producer", "developer", "consumer", "officer", "device-gateway", "administrator"]
+StreamRoleName = Literal["producer", "developer", "consumer", "officer", "device-gateway"]
 NameOrEvery = Annotated[
     str,
     StringConstraints(pattern=r"^(\*|[a-z][a-z0-9]*(_[a-z0-9]+)*_?)$", max_length=63),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptkstore import application
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptkstore.domain.near_names import Names
+    from ptkstore.wiring.devices import Devices
 
 
 _APART = (JobKind.PREPARE, *RUNS)
@@ -35,6 +37,13 @@ _APART = (JobKind.PREPARE, *RUNS)
 
 class Service(Reading, Subscribing, PtkChanging):
     """Every use case, bound to the adapters that the settings name; those of a client are `StoreService`."""
+
+    @cached_property
+    def devices(self) -> Devices:
+        """What devices and their gateways ask for."""
+        from ptkstore.wiring.devices import Devices
+
+        return Devices(self, self.device_ptk)
 
     # use cases for people
 

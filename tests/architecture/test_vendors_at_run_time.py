@@ -52,7 +52,7 @@ FEAST = FRAMES | {
 }
 
 ADAPTERS: dict[str, set[str]] = {
-    "ptkstore.adapters.devices": ARRAYS | NOISE | {"hiredis"},
+    "ptkstore.adapters.devices": ARRAYS | {"hiredis"},
     "ptkstore.adapters.feast": TABLES,
     "ptkstore.adapters.keys": ARRAYS | {"cryptography"},
     "ptkstore.adapters.objects": TABLES | {"fsspec"},
@@ -156,8 +156,8 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.sdk.featurizer": ESTIMATORS,  # what subclasses scikit-learn's
     "ptkstore.sdk.remote": TABLES | HTTP | {"pydantic"},
     "ptkstore.console": WIRED | SERVER | {"jinja2"},
-    "ptkstore.serving": WIRED | SERVER | {"jinja2", "prometheus_client", "uvicorn"},
-    "ptkstore.api": WIRED | SERVER | {"prometheus_client", "uvicorn"},
+    "ptkstore.serving": WIRED | SERVER | {"httptools", "jinja2", "prometheus_client", "uvicorn"},
+    "ptkstore.api": WIRED | SERVER | {"httptools", "prometheus_client", "uvicorn"},
     "ptkstore.cli": TABLES | SETTINGS | {"rich", "typer"},
     # `ptk --help` loads these alone
     "ptkstore.cli.commands": set(),

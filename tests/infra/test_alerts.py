@@ -11,6 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from ptkstore.api.device_counts import DeviceCounts
 from ptkstore.api.metrics import Metrics
 from ptkstore.api.online_check import OnlineRows
 from tests.infra.rendering import INFRA
@@ -40,7 +41,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     world.register()
     world.publish(0)
     world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/")
-    metrics = Metrics(world.service, OnlineRows(world.service))
+    metrics = Metrics(world.service, OnlineRows(world.service), DeviceCounts())
     metrics.saw("GET", "/v1/streams", 200, 0.1)
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.text().decode()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptkstore.domain.identity import Role
 
-P, D, C, O, A = Role  # noqa: E741 - an officer
+P, D, C, O, G, A = Role  # noqa: E741 - an officer
 
 
 ALL = {P, D, C, O, A}
@@ -18,7 +18,8 @@ OWN = "own"  # on a stream, and only by the team it belongs to or an administrat
 
 # Who may do what, written a second time: (roles, reach).
 EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
-    ("GET", "/v1/identity"): (ALL, ANY),
+    ("GET", "/v1/identity"): ({*ALL, G}, ANY),
+    ("POST", "/v1/device-streams/{stream}/tickets"): ({G}, ""),
     ("POST", "/v1/teams"): ({A}, STORE),
     ("GET", "/v1/teams"): ({A}, STORE),
     ("POST", "/v1/tokens"): ({A}, STORE),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptklib.mechanisms.coins import uniform_below
+import secrets
+
 from ptkstore.adapters.devices.connection import RedisConnection
 from ptkstore.adapters.devices.keys import epoch_key, instances_key, ticket_key
 from ptkstore.domain.tickets import Refusal
@@ -33,7 +34,7 @@ class RedisReports:
         """
         fresh, instance, now = await self._redis.ask(
             ("SET", ticket_key(mark), _DRAWN, "NX", "EX", seconds),
-            ("HGET", instances_key(ptk_id, epoch), uniform_below(k)),
+            ("HGET", instances_key(ptk_id, epoch), secrets.randbelow(k)),
             ("GET", epoch_key(ptk_id)),
         )
         if instance is None or not _goes_on(now, epoch):
@@ -54,7 +55,9 @@ class RedisReports:
     async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
         """Write a report over an instance."""
         key = instances_key(ptk_id, epoch)
-        _, now = await self._redis.ask(("HSET", key, uniform_below(k), report), ("GET", epoch_key(ptk_id)))
+        _, now = await self._redis.ask(
+            ("HSET", key, secrets.randbelow(k), report), ("GET", epoch_key(ptk_id))
+        )
         if _goes_on(now, epoch):
             return None
         await self._redis.ask(("UNLINK", key))

@@ -24,7 +24,7 @@ from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.streams import Assurance, Closing, PrivacyUnit
-from ptkstore.wire import identity, ptks, streams, subscriptions
+from ptkstore.wire import devices, identity, ptks, streams, subscriptions
 from ptkstore.wire.base import Wire
 from tests.support.api_server import Api
 
@@ -67,7 +67,10 @@ def test_every_operation_is_described_and_says_how_it_is_refused(document: dict[
             assert answer["description"], (name, status)
             if int(status) >= 400 and not name.endswith("/readyz"):
                 assert answer["content"] == {"application/problem+json": {"schema": problem}}, (name, status)
-        if " /v1/" in name:
+        if " /v1/device/" in name:
+            assert operation["security"] == [{"ticket": []}], name
+            assert {"401", "409", "429", "500", "503"} <= set(operation["responses"]), name
+        elif " /v1/" in name:
             assert operation["security"] == [{"token": []}], name
             assert {"401", "403", "422", "500", "503"} <= set(operation["responses"]), name
 
@@ -88,7 +91,7 @@ def test_every_body_is_closed_and_has_an_example(document: dict[str, Any]) -> No
         assert schema["examples"], name
 
 
-@pytest.mark.parametrize("module", [identity, ptks, streams, subscriptions])
+@pytest.mark.parametrize("module", [devices, identity, ptks, streams, subscriptions])
 def test_an_example_is_what_it_is_an_example_of(module: Any) -> None:
     found = [
         (kind, example)

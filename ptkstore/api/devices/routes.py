@@ -1,0 +1,260 @@
+"""The routes of devices, outside of the framework: they serve thousands of requests a second.
+
+No request of a device has a line in the log, a span or a time in metrics: together with what somebody saw of the
+network it would say who sent which report. They are counted, by PTK and outcome, in steps of a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NoReturn
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ptkstore.adapters.runtime import RequestLog
+from ptkstore.api.device_counts import UNKNOWN, DeviceCounts
+from ptkstore.api.devices.rates import GatewayRates
+from ptkstore.api.devices.served import ServedModels
+from ptkstore.api.problems import answer, plain_problem, problem_of
+from ptkstore.api.requests.envelope import REQUEST_ID, SAFE_HEADERS, STRICT_TRANSPORT
+from ptkstore.application.devices.served_models import ServedModel
+from ptkstore.domain.tickets import Refusal, Ticket
+from ptkstore.errors import PtkStoreError, TooManyRequests, UnknownName
+from ptkstore.wire.problems import TYPE_PREFIX, Problem
+from ptkstore.wiring import Service
+
+BODY_WITHIN_SECONDS = 10.0
+BYTES_PER_SECOND = 65_536.0
+"""At which the rest of a long report comes at least."""
+
+BYTES_AT_ONCE = 64 * 2**20
+"""Of all reports that are being received."""
+
+_OCTETS = b"application/octet-stream"
+_TICKET = re.compile(rb"[Tt]icket +([A-Za-z0-9_-]{1,400})")
+_STATUS = {
+    Refusal.FORGED: 401,
+    Refusal.EXPIRED: 401,
+    Refusal.USED: 409,
+    Refusal.NOT_DRAWN: 409,
+    Refusal.EPOCH_OVER: 409,
+    Refusal.REPORT: 422,
+}
+_SAYS = {
+    Refusal.FORGED: "no ticket came, or one that was not made here",
+    Refusal.EXPIRED: "the ticket has expired; ask for another one",
+    Refusal.USED: "the ticket was used for this already",
+    Refusal.NOT_DRAWN: "nothing was drawn with this ticket",
+    Refusal.EPOCH_OVER: "the model that the ticket is for was replaced; ask for another ticket",
+    Refusal.REPORT: "the report cannot be taken",
+}
+_Headers = list[tuple[bytes, bytes]]
+_Act = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class _Refused(Exception):
+    """An answer that refuses; `outcome` is what is counted."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        outcome: str,
+        ptk_id: str = UNKNOWN,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(code)
+        self.status, self.code, self.detail = status, code, detail
+        self.outcome, self.ptk_id, self.headers = outcome, ptk_id, headers or {}
+
+
+class DeviceRoutes:
+    """The outermost layer: serves what devices ask for, and passes all else on.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What serves all else.
+    service : Service
+    models : ServedModels
+    counts : DeviceCounts
+    """
+
+    def __init__(self, app: ASGIApp, *, service: Service, models: ServedModels, counts: DeviceCounts) -> None:
+        self._app, self._service, self._models, self._counts = app, service, models, counts
+        self._rates = GatewayRates(service.settings.device_reports_per_second)
+        self._bytes = 0
+        self._log = RequestLog()
+        self._safe: _Headers = [
+            (name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()
+        ]
+        self._acts: dict[str, tuple[str, _Act]] = {
+            "/v1/device/specification": ("GET", self._specification),
+            "/v1/device/draw": ("POST", self._draw),
+            "/v1/device/put": ("POST", self._put),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        found = self._acts.get(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._app(scope, receive, send)
+            return
+        method, act = found
+        try:
+            if scope["method"] != method:
+                raise _Refused(
+                    405,
+                    "method-not-allowed",
+                    f"this address takes {method} alone",
+                    "method",
+                    headers={"Allow": method},
+                )
+            await act(scope, receive, send)
+        except _Refused as refused:
+            self._counts.saw(refused.ptk_id, refused.outcome)
+            await self._refuse(scope, receive, send, refused)
+        except PtkStoreError as error:
+            self._counts.saw(UNKNOWN, error.code)
+            await self._answer(scope, receive, send, problem_of(error, secrets.token_hex(8)), {})
+        except Exception as error:  # noqa: BLE001 - the last one who could answer, and let no text out
+            self._counts.saw(UNKNOWN, "internal-error")
+            request_id = secrets.token_hex(8)
+            self._log.failed(request_id, error)
+            problem = plain_problem(
+                500, "this is for the operator, who finds it by the request id", request_id
+            )
+            await self._answer(scope, receive, send, problem, {})
+
+    async def _specification(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ticket, _ = self._admitted(scope)
+        model = await self._model(ticket)
+        self._counts.saw(model.ptk_id, "specification")
+        await self._send(scope, send, 200, model.document, ((b"content-type", b"application/json"),))
+
+    async def _draw(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ticket, length = self._admitted(scope)
+        if length not in (None, 0):
+            raise _Refused(413, "too-large", "a draw has no body", "length", ticket.ptk_id)
+        model = await self._model(ticket)
+        self._count_rate(ticket, "draw")
+        drawn = await self._service.reports.draw(
+            model.ptk_id, model.epoch, model.k, ticket.mark, ticket.seconds_remembered
+        )
+        if isinstance(drawn, Refusal):
+            self._refused(drawn, ticket)
+        self._counts.saw(model.ptk_id, "drawn")
+        more = ((b"content-type", _OCTETS), (b"ptk-specification", model.digest.encode()))
+        await self._send(scope, send, 200, drawn, more)
+
+    async def _put(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ticket, length = self._admitted(scope)
+        model = await self._model(ticket)
+        if length != model.n_bytes:
+            self._refused(Refusal.REPORT, ticket, "length")
+        self._count_rate(ticket, "put")
+        report = await self._received(receive, length, ticket)
+        failed = model.failed_test(report)
+        if (refusal := await self._service.reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
+            self._refused(refusal, ticket)
+        if failed is not None:
+            self._refused(Refusal.REPORT, ticket, failed)
+        if (
+            refusal := await self._service.reports.put(model.ptk_id, model.epoch, model.k, report)
+        ) is not None:
+            self._refused(refusal, ticket)
+        self._counts.saw(model.ptk_id, "put")
+        await self._send(scope, send, 204, b"", ())
+
+    def _admitted(self, scope: Scope) -> tuple[Ticket, int | None]:
+        """Return the ticket of a request and how long its body is, None if that is not said; nothing is read."""
+        text, length = b"", None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                match = _TICKET.fullmatch(value)
+                text = b"" if match is None else match[1]
+            elif name == b"content-length":
+                length = int(value) if value.isdigit() and len(value) < 10 else -1
+            elif name == b"transfer-encoding":
+                length = -1
+            elif name == b"content-encoding" or (
+                name == b"content-type" and scope["method"] == "POST" and value != _OCTETS
+            ):
+                raise _Refused(
+                    415, "unknown-format", "a body is application/octet-stream, as it is", "format"
+                )
+        ticket = self._service.devices.read_ticket(text.decode())
+        if isinstance(ticket, Refusal):
+            raise _Refused(_STATUS[ticket], ticket, _SAYS[ticket], ticket)
+        return ticket, length
+
+    async def _model(self, ticket: Ticket) -> ServedModel:
+        try:
+            model = await self._models.get(ticket.ptk_id, ticket.epoch)
+        except UnknownName:
+            self._refused(Refusal.EPOCH_OVER, ticket)
+        if model.epoch != ticket.epoch:
+            self._refused(Refusal.EPOCH_OVER, ticket)
+        return model
+
+    def _count_rate(self, ticket: Ticket, kind: str) -> None:
+        try:
+            self._rates.take(ticket.gateway, kind)
+        except TooManyRequests as error:
+            wait = {"Retry-After": str(error.retry_after)}
+            raise _Refused(429, error.code, str(error), error.code, ticket.ptk_id, wait) from None
+
+    async def _received(self, receive: Receive, length: int, ticket: Ticket) -> bytes:
+        """Read a body of this length."""
+        if self._bytes + length > BYTES_AT_ONCE:
+            raise TooManyRequests("many reports are being received; send this one again later")
+        self._bytes += length
+        parts, more = [], True
+        try:
+            async with asyncio.timeout(BODY_WITHIN_SECONDS + length / BYTES_PER_SECOND):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Refused(400, "invalid-request", "the body ended early", "early", ticket.ptk_id)
+                    parts.append(message.get("body", b""))
+                    more = message.get("more_body", False)
+                return b"".join(parts)
+        except TimeoutError:
+            raise _Refused(408, "too-slow", "the body came too slowly", "slow", ticket.ptk_id) from None
+        finally:
+            self._bytes -= length
+
+    def _refused(self, refusal: Refusal, ticket: Ticket, outcome: str | None = None) -> NoReturn:
+        raise _Refused(_STATUS[refusal], refusal, _SAYS[refusal], outcome or refusal, ticket.ptk_id)
+
+    async def _send(
+        self, scope: Scope, send: Send, status: int, body: bytes, more: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        headers = [*self._safe, *more]
+        if body:
+            headers.append((b"content-length", b"%d" % len(body)))
+        if scope["scheme"] == "https":
+            headers.append((b"strict-transport-security", STRICT_TRANSPORT.encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, refused: _Refused) -> None:
+        problem = plain_problem(refused.status, refused.detail, secrets.token_hex(8)).model_copy(
+            update={"code": str(refused.code), "type": TYPE_PREFIX + refused.code}
+        )
+        await self._answer(scope, receive, send, problem, refused.headers)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, problem: Problem, more: Mapping[str, str]
+    ) -> None:
+        """Answer with a problem, and close the connection: a body may be left on it that nobody reads."""
+        headers = {**SAFE_HEADERS, **more, REQUEST_ID: problem.request_id, "Connection": "close"}
+        if scope["scheme"] == "https":
+            headers["Strict-Transport-Security"] = STRICT_TRANSPORT
+        if problem.status == 401:
+            headers["WWW-Authenticate"] = 'Ticket realm="ptkstore"'
+        await answer(problem, headers)(scope, receive, send)

@@ -1,0 +1,93 @@
+"""Use cases of devices, bound to the adapters."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptkstore.application.devices import issue_tickets, served_models
+from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
+from ptkstore.application.devices.epochs import epoch_of
+from ptkstore.domain.tickets import Refusal, Ticket, read_ticket
+from ptkstore.errors import Refused, Unavailable
+from ptkstore.ports.devices import DevicePtk, Epoch, ReadDevicePtk
+from ptkstore.wiring.adapters import Adapters
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard.instances import Instances as Weights
+
+
+class Devices:
+    """What devices and their gateways ask for."""
+
+    def __init__(self, adapters: Adapters, read_ptk: ReadDevicePtk) -> None:
+        self._adapters, self._read_ptk = adapters, read_ptk
+        self._served: dict[str, served_models.ServedModel] = {}
+
+    def served(self, ptk_id: str) -> served_models.ServedModel:
+        """Read what is served of a PTK from now on; `Unavailable` if the devices' Redis came to keep what they send."""
+        try:
+            self.check()
+        except Refused:
+            raise Unavailable(
+                "devices are served nothing now; the operator finds out why by `ptk up`"
+            ) from None
+        self._served[ptk_id] = served_models.read_served(
+            ptk_id,
+            self._served.get(ptk_id),
+            read_ptk=self._read_ptk,
+            instances=self._adapters.instances,
+            start=self._start,
+        )
+        return self._served[ptk_id]
+
+    def epoch_of(self, ptk_id: str) -> tuple[DevicePtk, Epoch]:
+        """Return a PTK and its epoch, begun if there is none of its specification."""
+        return epoch_of(
+            ptk_id, read_ptk=self._read_ptk, instances=self._adapters.instances, start=self._start
+        )
+
+    def issue_tickets(self, stream: str, ptk_id: str, count: int, *, gateway: str) -> issue_tickets.Issued:
+        """Make tickets of a PTK that devices train; begins its epoch if none has begun."""
+        ptk, epoch = self.epoch_of(ptk_id)
+        return issue_tickets.issue_tickets(
+            stream,
+            count,
+            ptk=ptk,
+            epoch=epoch,
+            gateway=gateway,
+            key=self._key,
+            clock=self._adapters.clock,
+        )
+
+    def read_ticket(self, text: str) -> Ticket | Refusal:
+        """Return what a ticket says if it holds now."""
+        return read_ticket(self._key, text, self._adapters.clock.now())
+
+    def check(self) -> None:
+        """Raise `Refused` if the devices' Redis may keep what is overwritten."""
+        self._adapters.instances.check()
+
+    @cached_property
+    def _key(self) -> bytes:
+        return self._adapters.keys.ticket_key()
+
+    @cached_property
+    def checkpoints(self) -> CheckpointWriter:
+        adapters = self._adapters
+        return CheckpointWriter(adapters.instances, adapters.checkpoints, adapters.keys)
+
+    def ptk_ids(self) -> tuple[str, ...]:
+        """Name the PTKs that devices train."""
+        with self._adapters.read() as uow:
+            return tuple(spec.ptk_id for spec in uow.ptks.find() if spec.is_averaged)
+
+    def left_over(self) -> frozenset[str]:
+        """Name the PTKs that have a checkpoint, and that devices train no more."""
+        kept = frozenset(
+            ptk_id for ptk_id, _ in self._adapters.keys.checkpoints()
+        )  # before the catalog is read
+        return kept - frozenset(self.ptk_ids()) if kept else kept
+
+    def _start(self, ptk: DevicePtk) -> Weights:
+        return start_of(ptk, checkpoints=self._adapters.checkpoints, keys=self._adapters.keys)

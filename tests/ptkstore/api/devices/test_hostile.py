@@ -1,0 +1,252 @@
+"""Hostile devices and gateways: refused, counted, no effect on instances, and never a 5xx."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptkstore.api import connections
+from ptkstore.api import device_counts as counts
+from ptkstore.domain.identity import Role
+from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, step
+from tests.support.api_server import Api, problem
+
+
+def report(values: object) -> bytes:
+    return np.broadcast_to(np.asarray(values), 33).astype("<i4").tobytes()
+
+
+def shown(phones: Phones, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
+    """What is counted once the minute is over."""
+    clock = time.monotonic() + 2 * counts.TICK_SECONDS
+    tally = phones.api.app.state.device_counts
+    monkeypatch.setattr(tally, "_clock", lambda: clock)
+    return Counter(tally.shown())
+
+
+@pytest.mark.parametrize("by", [1, 3, 4 * 33])
+def test_a_report_of_another_length_is_refused_and_the_ticket_stays_good(phones: Phones, by: int) -> None:
+    ticket, drawn = phones.drawn()
+    before = phones.instances()
+    for wrong in (drawn[:-by], drawn + bytes(by)):
+        assert problem(phones.put(ticket, wrong)) == (422, "report-refused")
+    assert phones.instances() == before
+    assert phones.put(ticket, step(drawn)).status_code == 204
+
+
+@pytest.mark.parametrize("value", [-(2**31), 2**31 - 1, 2**30, -(2**30)])
+@pytest.mark.parametrize("place", [0, 32])
+def test_a_weight_out_of_range_is_refused_and_spends_the_ticket(
+    phones: Phones, value: int, place: int
+) -> None:
+    """Spent: else one ticket could try where the range ends."""
+    ticket, drawn = phones.drawn()
+    before, values = phones.instances(), np.frombuffer(drawn, "<i4").copy()
+    values[place] = value
+    assert problem(phones.put(ticket, values.tobytes())) == (422, "report-refused")
+    assert problem(phones.put(ticket, step(drawn))) == (409, "ticket-used")
+    assert phones.instances() == before
+
+
+def test_refusals_of_every_test_read_alike(phones: Phones) -> None:
+    told = set()
+    for wrong in (report(2**31 - 1), b"short", b"x" * (4 * 34)):
+        ticket, _ = phones.drawn()
+        document = phones.put(ticket, wrong).json()
+        del document["request_id"]
+        told.add(str(document))
+    assert len(told) == 1
+
+
+def test_other_types_and_encodings_are_refused(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    for headers in (
+        {"Content-Type": "application/json"},
+        {"Content-Type": "text/plain"},
+        {"Content-Encoding": "gzip"},
+    ):
+        assert problem(phones.put(ticket, drawn, **headers)) == (415, "unknown-format")
+    assert phones.put(ticket, step(drawn)).status_code == 204
+
+
+def test_a_draw_has_no_body(phones: Phones) -> None:
+    (ticket,) = phones.tickets()
+    reply = phones.device.post("/v1/device/draw", content=b"x", headers={**carrying(ticket), **OCTETS})
+    assert problem(reply) == (413, "too-large")
+    assert phones.draw(ticket).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
+def test_other_methods_are_refused(phones: Phones, method: str) -> None:
+    reply = phones.device.request(method, "/v1/device/put")
+    assert reply.status_code == 405
+    assert reply.headers["allow"] == "POST"
+
+
+def sent(phones: Phones, head: str, body: bytes = b"") -> bytes:
+    """What the server answers until it ends the connection."""
+    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=30) as wire:
+        wire.sendall(head.replace("\n", "\r\n").encode() + body)
+        answer = b""
+        while part := wire.recv(65536):
+            answer += part
+    return answer
+
+
+def test_a_body_of_a_gigabyte_is_refused_before_a_byte_of_it_is_read(phones: Phones) -> None:
+    ticket, _ = phones.drawn()
+    before = phones.instances()
+    for length in ("1073741824", "99999999999999999999", "1e9", "-1"):
+        head = (
+            f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
+            f"Content-Type: application/octet-stream\nContent-Length: {length}\n\n"
+        )
+        assert sent(phones, head).split(b" ", 2)[1] in (b"422", b"400"), length
+    assert phones.instances() == before
+
+
+def test_a_body_that_does_not_say_its_length_is_refused_unread(phones: Phones) -> None:
+    ticket, _ = phones.drawn()
+    head = (
+        f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
+        "Content-Type: application/octet-stream\nTransfer-Encoding: chunked\n\n"
+    )
+    assert sent(phones, head).startswith(b"HTTP/1.1 422 ")
+
+
+def test_a_body_that_ends_early_changes_nothing_and_spends_nothing(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    before = phones.instances()
+    head = (
+        f"POST /v1/device/put HTTP/1.1\r\nHost: x\r\nAuthorization: Ticket {ticket}\r\n"
+        f"Content-Type: application/octet-stream\r\nContent-Length: {len(drawn)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=30) as wire:
+        wire.sendall(head.encode() + drawn[:50])
+    assert phones.put(ticket, step(drawn)).status_code == 204
+    after = phones.instances()
+    assert sum(after[place] != before[place] for place in before) == 1
+
+
+def test_a_head_that_never_ends_is_cut(phones: Phones, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_WITHIN_SECONDS", 0.3)
+    half = b"POST /v1/device/draw HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=60) as wire:
+        wire.sendall(half)
+        with suppress(ConnectionResetError):
+            assert wire.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=60) as wire:
+        wire.sendall(half + b"Content-Length: 0\r\nAuthorization: Ticket x\r\n\r\n")
+        assert wire.recv(65536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_head_that_is_too_long_is_cut(phones: Phones) -> None:
+    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=60) as wire:
+        wire.sendall(b"POST /v1/device/draw HTTP/1.1\r\nHost: x\r\n")
+        with suppress(OSError):
+            for _ in range(10_000):
+                wire.sendall(b"X-Padding: " + b"x" * 4000 + b"\r\n")
+            raise AssertionError("40 MB of a head were taken")
+    assert phones.drawn()
+
+
+def test_two_lengths_or_a_length_beside_chunks_are_no_request(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    before = phones.instances()
+    length = f"Content-Length: {len(drawn)}\n"
+    for said in (length + "Content-Length: 0\n", length + "Transfer-Encoding: chunked\n"):
+        head = (
+            f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
+            f"Content-Type: application/octet-stream\n{said}\n"
+        )
+        assert sent(phones, head, drawn).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 422 "))
+    assert phones.instances() == before
+
+
+def test_other_requests_on_the_connection_of_a_device_are_served_as_elsewhere(phones: Phones) -> None:
+    (ticket,) = phones.tickets()
+    head = (
+        f"POST /v1/device/draw HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\nContent-Length: 0\n\n"
+        "GET /v1/streams HTTP/1.1\nHost: x\nConnection: close\n\n"
+    )
+    answers = sent(phones, head)
+    assert answers.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 401 Unauthorized" in answers
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Phones]:
+    """Five of each kind a second for the tickets of one gateway."""
+    with Api(tmp_path / "home", device_reports_per_second=5.0) as api:
+        api.world.stream()
+        with phones_of(api) as made:
+            yield made
+
+
+def test_a_flood_of_one_gateway_is_refused_and_holds_up_no_other(slow: Phones) -> None:
+    tickets = slow.tickets(10)
+    over = slow.gateway.post("/v1/device-streams/taxi/tickets", json={"ptk": "taxi.phishy", "count": 10})
+    assert problem(over) == (429, "too-many-requests")
+    assert int(over.headers["retry-after"]) >= 1
+    slow.api.grant("mail", "taxi", Role.DEVICE_GATEWAY)
+    drawn = [slow.draw(ticket) for ticket in tickets * 3]
+    refused = [reply for reply in drawn if reply.status_code == 429]
+    assert len(refused) >= 10
+    assert {problem(reply) for reply in refused} == {(429, "too-many-requests")}
+    slow.gateway = slow.api.acting(Role.DEVICE_GATEWAY, team="mail")
+    assert slow.drawn()
+
+
+@pytest.mark.parametrize("days", [365, -365])
+def test_a_clock_a_year_off_takes_no_ticket_and_changes_nothing(
+    phones: Phones, days: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket, drawn = phones.drawn()
+    before, clock = phones.instances(), phones.api.world.service.clock
+    off = clock.now() + timedelta(days=days)
+    monkeypatch.setattr(type(clock), "now", lambda _: off)
+    for reply in (phones.specified(ticket), phones.draw(ticket), phones.put(ticket, step(drawn))):
+        assert problem(reply) == (401, "ticket-expired")
+    monkeypatch.undo()
+    assert phones.instances() == before
+    assert phones.put(ticket, step(drawn)).status_code == 204
+
+
+def test_what_is_refused_is_counted_by_reason_in_steps_of_a_minute(
+    phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket, drawn = phones.drawn()
+    phones.put(ticket, b"short")
+    phones.put(ticket, report(2**31 - 1))
+    phones.put(ticket, step(drawn))
+    phones.draw("forged")
+    assert Counter(phones.api.app.state.device_counts.shown()) == Counter()
+    assert shown(phones, monkeypatch) == {
+        ("taxi.phishy", "drawn"): 1,
+        ("taxi.phishy", "length"): 1,
+        ("taxi.phishy", "range"): 1,
+        ("taxi.phishy", "ticket-used"): 1,
+        ("unknown", "ticket-forged"): 1,
+    }
+    text = phones.api.app.state.metrics.text().decode()
+    assert 'ptk_device_requests_total{outcome="range",ptk="taxi.phishy"} 1.0' in text
+
+
+def test_an_error_that_nobody_foresaw_says_nothing(phones: Phones, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticket, _ = phones.drawn()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError(f"with {ticket}")
+
+    monkeypatch.setattr(phones.api.world.service.devices, "read_ticket", broken)
+    reply = phones.draw(ticket)
+    assert problem(reply) == (500, "internal-error")
+    assert ticket not in reply.text
