@@ -113,6 +113,7 @@ NO_ACTS = {
         "spends_on",
         "ledger_id",
         "takes_writes",
+        "device_ptk",
         "newest_versions",
         "assurance_on",
     ),
