@@ -58,5 +58,5 @@ def test_a_fault_at_a_step_of_an_average_only_delays(
     assert chain.faults() == []
     found = service.versions(PTK)
     assert [one.window_index for one in found] == list(range(window + 1))
-    assert len({one.content["epoch"] for one in found}) == 1
+    assert len({one.content["instances"]["epoch"] for one in found}) == 1
     assert (service.keys.draft_ids(), service.staging.drafts()) == ((), ())

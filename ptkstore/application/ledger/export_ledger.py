@@ -34,7 +34,7 @@ from ptkstore.domain.streams.guarantees import (
 )
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import Window, index_of
-from ptkstore.domain.versions.versions import LOCAL
+from ptkstore.domain.versions.provenance import LOCAL
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, Signer

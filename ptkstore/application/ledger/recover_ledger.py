@@ -28,7 +28,8 @@ from ptkstore.domain.streams.blocks import BlockState, blocks_below
 from ptkstore.domain.streams.streams import PrivacyUnit, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.drafts import draft_id
-from ptkstore.domain.versions.versions import Version, is_local, repeated_version, trained_on
+from ptkstore.domain.versions.provenance import is_local
+from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore

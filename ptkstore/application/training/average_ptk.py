@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
@@ -64,13 +64,14 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         _withdraw(job, begin)
         return
     try:
-        epoch, instances = _instances(ptk_id, averaging)
+        ptk, epoch, instances = _instances(ptk_id, averaging)
     except Unavailable:
         _notify_once(job, INSTANCES_AWAY, begin, clock)
         raise
     estimator = estimator_from_spec(spec.estimator)
-    if epoch.specification != estimator.specification.digest:
+    if not epoch.specification == ptk.specification.digest == estimator.specification.digest:
         raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
+    averaged = {"epoch": epoch.id, **_described(ptk, instances)}
     steps.reached("averaged", job.id)
     keys, staging = averaging.keys, averaging.staging
     _destroy_drafts_of_before(job, averaging, begin)
@@ -79,7 +80,7 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         steps.reached("average-staged", job.id)
         own.kept = True  # by an election that nobody answers, too
         try:
-            own.kept = _elect(job, spec, stream, draft, epoch, begin, clock)
+            own.kept = _elect(job, spec, stream, draft, averaged, begin, clock)
         except OutcomeUnknown:
             raise
         except Exception:
@@ -88,12 +89,31 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     steps.reached("average-elected", job.id)
 
 
-def _instances(ptk_id: str, averaging: Averaging) -> tuple[Epoch, Weights]:
-    _, epoch = averaging.epoch_of()
+def _instances(ptk_id: str, averaging: Averaging) -> tuple[DevicePtk, Epoch, Weights]:
+    ptk, epoch = averaging.epoch_of()
     try:
-        return epoch, averaging.instances.all(ptk_id, epoch.id)
+        return ptk, epoch, averaging.instances.all(ptk_id, epoch.id)
     except UnknownName:
         raise Unavailable(f"the instances of PTK {ptk_id} were lost a moment ago") from None
+
+
+def _described(ptk: DevicePtk, instances: Weights) -> dict[str, Any]:
+    """Say how the instances are beside what is expected of them; public, as reports are.
+
+    `spread` is their sample variance over its expected value (Theorem 1), the mean over the weights; None of a single
+    instance. `moved` is how far their mean is from the last version's, in L2; None where there is none to compare.
+    """
+    import numpy as np
+
+    from ptklib.draw_discard import average_instances
+
+    spread = moved = None
+    if len(instances) > 1:
+        variances = instances.var(axis=0, ddof=1, dtype=np.float64)
+        spread = float(variances.mean() / ptk.specification.instance_variance)
+    if (before := ptk.start()) is not None:
+        moved = float(np.linalg.norm(average_instances(ptk.specification, instances) - before))
+    return {"k": len(instances), "spread": spread, "moved": moved}
 
 
 def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:
@@ -119,7 +139,13 @@ def _drafted(own: OwnDraft, state: ReleasedState, staging: Staging) -> Draft:
 
 
 def _elect(
-    job: Job, spec: PtkSpec, stream: Stream, draft: Draft, epoch: Epoch, begin: Begin, clock: Clock
+    job: Job,
+    spec: PtkSpec,
+    stream: Stream,
+    draft: Draft,
+    averaged: Mapping[str, Any],
+    begin: Begin,
+    clock: Clock,
 ) -> bool:
     """Make the draft the PTK's next version; False if the PTK was withdrawn meanwhile."""
     at = clock.now()
@@ -132,21 +158,21 @@ def _elect(
             return False
         if spec_now.estimator != spec.estimator:
             raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
-        _notify_of_loss(uow, job, epoch, at)
         local = local_loss_of(spec.estimator, stream.policy)
-        content = local_content_of(job, spec, stream, draft, local, epoch.id)
+        _notify_of_loss(uow, job, local.specification, averaged["epoch"], at)
+        content = local_content_of(job, spec, stream, draft, local, averaged)
         elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
         uow.jobs.save(held.ended(Outcome.PUBLISHED))
         uow.commit()
     return True
 
 
-def _notify_of_loss(uow: UnitOfWork, job: Job, epoch: Epoch, at: datetime) -> None:
+def _notify_of_loss(uow: UnitOfWork, job: Job, specification: str, epoch: str, at: datetime) -> None:
     """Tell the owner where the instances are others than those of the last version, though nobody changed the PTK."""
     previous = uow.versions.latest(str(job.ptk_id))
-    if previous is None or not is_of(previous, epoch.specification):
+    if previous is None or not is_of(previous, specification):
         return
-    if previous.content["epoch"] != epoch.id:
+    if previous.content["instances"]["epoch"] != epoch:
         uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))
 
 

@@ -10,7 +10,8 @@ from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.local_losses import specification_of
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.streams.windows import start_of
-from ptkstore.domain.versions.versions import Version, is_local
+from ptkstore.domain.versions.provenance import is_local
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.devices import DevicePtk

@@ -13,7 +13,7 @@ from ptkstore.domain.fields import declared_json
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks.ptks import LATER_FIELDS, PtkSpec
-from ptkstore.domain.versions.versions import is_local
+from ptkstore.domain.versions.provenance import is_local
 from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document

@@ -44,6 +44,8 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
             **guarantee,
         },
     )
+    if "instances" in newest:
+        print_fields("instances", newest["instances"])
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:

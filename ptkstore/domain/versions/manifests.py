@@ -16,7 +16,8 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import start_of
-from ptkstore.domain.versions.versions import FORMAT_VERSION, LOCAL, Draft, Version, origin_of
+from ptkstore.domain.versions.provenance import LOCAL
+from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
 
 ACCEPTED = "accepted"
 """How a version came to be that passed its validation."""
@@ -108,7 +109,12 @@ def content_of(
 
 
 def local_content_of(
-    job: Job, spec: PtkSpec, stream: Stream, draft: Draft, local: LocalLoss, epoch: str
+    job: Job,
+    spec: PtkSpec,
+    stream: Stream,
+    draft: Draft,
+    local: LocalLoss,
+    instances: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what a manifest says of a state that devices trained: no block was charged, so it names its stream.
 
@@ -118,8 +124,8 @@ def local_content_of(
         Of the window as whose close the instances were averaged.
     local : LocalLoss
         What each device loses.
-    epoch : str
-        The id of the set of instances that were averaged.
+    instances : mapping
+        What was averaged: the id of its `epoch`, `k`, `spread` and `moved`.
     """
     window = _span(stream.policy, job.window.index)
     return {
@@ -147,7 +153,7 @@ def local_content_of(
             "noise": local.noise,
             "specification": local.specification,
         },
-        "epoch": epoch,
+        "instances": instances,
         "made_from": [],
     }
 

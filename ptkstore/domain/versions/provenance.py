@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured_in
-from ptkstore.domain.versions.versions import CENTRAL, LOCAL, is_local
+
+CENTRAL, LOCAL = "central", "local"
+"""Models of guarantees: blocks of rows in the store pay for a central one; a local one holds for each report of a
+device. A manifest that names none is central."""
 
 UNKNOWN_TAG = "unknown"
 """What a tag says where a manifest does not tell."""
@@ -149,6 +152,11 @@ def provenance_in(manifest: Mapping[str, Any], ptk_id: str) -> Provenance:
         shown=_shown(manifest.get("verdict")),
         local=_local(guarantee) if is_local(manifest) else None,
     )
+
+
+def is_local(manifest: Mapping[str, Any]) -> bool:
+    """Return whether the guarantee of a manifest is local: of each report of a device, and of no block."""
+    return bool(manifest.get("guarantee", {}).get("model") == LOCAL)
 
 
 def _local(guarantee: Mapping[str, Any]) -> LocalShown:

@@ -11,12 +11,9 @@ from typing import Any
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.versions.provenance import is_local
 
 FORMAT_VERSION = 1
-
-CENTRAL, LOCAL = "central", "local"
-"""Models of guarantees: blocks of rows in the store pay for a central one; a local one holds for each report of a
-device. A manifest that names none is central."""
 
 UNREADABLE = "unreadable"
 """Told in the place of the decision of a version whose manifest cannot be read."""
@@ -147,11 +144,6 @@ def trained_on(content: Mapping[str, Any]) -> str:
     A state that devices trained charged no block, so its manifest names the stream by itself.
     """
     return str(content["stream"] if is_local(content) else content["blocks"][-1]["stream"])
-
-
-def is_local(content: Mapping[str, Any]) -> bool:
-    """Return whether the guarantee of a manifest is local: of each report of a device, and of no block."""
-    return bool(content.get("guarantee", {}).get("model") == LOCAL)
 
 
 def window_end_of(content: Mapping[str, Any]) -> datetime:

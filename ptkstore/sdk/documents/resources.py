@@ -22,7 +22,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, RowPlace, Stream
-from ptkstore.domain.versions.versions import CENTRAL, LOCAL
+from ptkstore.domain.versions.provenance import CENTRAL, LOCAL
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

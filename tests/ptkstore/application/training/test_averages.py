@@ -47,7 +47,14 @@ def test_a_window_publishes_the_mean_of_the_instances(world: DeviceWorld) -> Non
     assert world.work(*AVERAGING) == [JOB, f"place/{PTK}", f"flip/{PTK}"]
     manifest, weights = published(world, 1)
     assert np.array_equal(weights, average_instances(specification, instances))
-    assert (manifest["blocks"], manifest["stream"], manifest["epoch"]) == ([], PHONES, epoch.id)
+    assert (manifest["blocks"], manifest["stream"]) == ([], PHONES)
+    spread = np.var(instances, axis=0, ddof=1).mean() / specification.instance_variance
+    assert manifest["instances"] == {
+        "epoch": epoch.id,
+        "k": 3,
+        "spread": pytest.approx(spread),
+        "moved": None,
+    }
     loss = report_loss(specification)
     assert manifest["guarantee"] == {
         "model": "local",
@@ -85,6 +92,24 @@ def test_it_reserves_nothing_and_opens_no_row(world: DeviceWorld) -> None:
     assert world.state(0, PHONES) is WindowState.EXPIRED
     assert world.service.keys.windows(PHONES) == ()
     assert world.service.raw.windows(PHONES) == ()
+
+
+def test_a_version_says_how_far_it_moved(world: DeviceWorld) -> None:
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.report([device_table()] * 20)
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    (_, first), (manifest, second) = published(world, 1), published(world, 2)
+    assert manifest["instances"]["moved"] == pytest.approx(np.linalg.norm(second - first))
+    assert manifest["instances"]["moved"] > 0
+
+
+def test_a_single_instance_has_no_spread(world: DeviceWorld) -> None:
+    world.service.update_ptk(PTK, estimator=phishy(k=1))
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    assert published(world, 1)[0]["instances"]["spread"] is None
 
 
 def test_windows_without_a_report_publish_the_model_as_it_is(world: DeviceWorld) -> None:
@@ -130,7 +155,7 @@ def test_instances_that_were_lost_begin_anew_around_the_last_version_and_the_own
     world.close_phones(2)
     world.work(*AVERAGING)
     (before, first), (after, second) = published(world, 1), published(world, 2)
-    assert before["epoch"] != after["epoch"]
+    assert before["instances"]["epoch"] != after["instances"]["epoch"]
     specification, _ = world.begin_epoch()
     spread = np.sqrt(specification.instance_variance) / 2.0**specification.grid_bits
     assert np.abs(second - first).max() < 20 * spread
