@@ -2,7 +2,8 @@
 
 from collections import deque
 from dataclasses import dataclass
-from math import sqrt
+from functools import lru_cache
+from math import log1p, sqrt
 from typing import Literal, Self
 
 import numpy as np
@@ -20,8 +21,8 @@ from ptklib.scalars import finite_number, whole_number
 Instances = npt.NDArray[np.int32]
 
 _PUTS_MAX = 2**16
-_ROUNDING = 1e-14
-"""More than float64 errs in adding up probabilities."""
+_ROUNDING = 1 + 1e-6
+"""More than float64 errs in adding up logarithms, and probabilities."""
 
 
 def start_instances(specification: Specification, around: npt.ArrayLike | None = None) -> Instances:
@@ -110,6 +111,7 @@ def check_instances(specification: Specification, instances: object) -> Instance
     return instances
 
 
+@lru_cache(maxsize=64)
 def generations(k: int, n_puts: int, chance: float) -> int:
     """Return g: an instance descends by at most g reports from one that was there `n_puts` puts ago.
 
@@ -122,12 +124,10 @@ def generations(k: int, n_puts: int, chance: float) -> int:
     """
     if k == 1:
         return n_puts
-    left, term, found = 1 + _ROUNDING, (1 - 1 / k) ** n_puts, -1
-    while left > chance and found < n_puts:
-        found += 1
-        left -= term
-        term *= (n_puts - found) / (found + 1) / (k - 1)
-    return found
+    steps = np.arange(1, n_puts + 1)
+    logs = np.cumsum(np.log((n_puts - steps + 1) / (steps * (k - 1.0)))) + n_puts * log1p(-1 / k)
+    beyond = np.cumsum(np.exp(logs)[::-1])[::-1] * _ROUNDING  # of more than 0, 1, ... reports
+    return int(np.count_nonzero(beyond > chance))
 
 
 def spam_multiple(specification: Specification, refused_rate: float, n_reports: int = 1) -> float:

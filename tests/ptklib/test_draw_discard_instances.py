@@ -255,15 +255,30 @@ def test_bounds_of_noise_hold_and_are_no_wider_than_they_need_be(noise: Any, n_r
         assert bound < 2.5 * np.median(found)
 
 
-def test_an_instance_descends_by_few_reports_from_those_before() -> None:
-    """The tail of a binomial, summed with fractions."""
-    for k, n_puts, chance in ((20, 20, 1e-3), (20, 100, 1e-9), (5, 3, 0.2), (2, 1, 0.6), (20, 0, 1e-6)):
-        terms = [
-            math.comb(n_puts, g) * Fraction(1, k) ** g * Fraction(k - 1, k) ** (n_puts - g)
-            for g in range(n_puts + 1)
-        ]
-        least = next(g for g in range(n_puts + 1) if sum(terms[g + 1 :]) <= chance)
-        assert generations(k, n_puts, chance) == least
+@pytest.mark.parametrize(
+    ("k", "n_puts", "chance"),
+    [
+        (20, 20, 1e-3),
+        (20, 100, 1e-9),
+        (5, 3, 0.2),
+        (2, 1, 0.6),
+        (20, 0, 1e-6),
+        (2, 3000, 1e-12),
+        (20, 4000, 1e-12),
+    ],
+)
+def test_an_instance_descends_by_few_reports_from_those_before(k: int, n_puts: int, chance: float) -> None:
+    """The tail of a binomial, summed with whole numbers from its end."""
+    least, beyond, most = n_puts, 0, Fraction(chance) * k**n_puts
+    while least:
+        beyond += math.comb(n_puts, least) * (k - 1) ** (n_puts - least)
+        if beyond > most:
+            break
+        least -= 1
+    assert generations(k, n_puts, chance) == least
+
+
+def test_a_single_instance_descends_by_all_reports() -> None:
     assert generations(1, 7, 0.1) == 7
 
 
