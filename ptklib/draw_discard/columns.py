@@ -52,8 +52,8 @@ class Numeric:
     def __post_init__(self) -> None:
         check_name(self.column, "a column")
         bounds = Bounds(self.low, self.high)
-        object.__setattr__(self, "low", bounds.low)
-        object.__setattr__(self, "high", bounds.high)
+        object.__setattr__(self, "low", bounds.low + 0.0)  # -0.0 has another text
+        object.__setattr__(self, "high", bounds.high + 0.0)
 
     def shares(self, entries: Any) -> Floats:
         """Return where each entry is between the bounds, from 0 to 1; NaN where there is no number."""

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from time import monotonic, sleep
 from typing import Any, Self
 
@@ -74,10 +73,8 @@ class Offer:
             if not isinstance(text, str):
                 raise InvalidParameterError("the specification must be a text")
             specification = Specification.from_text(text)
-            if not specification.digest == digest == sha256(text.encode()).hexdigest():
-                raise InvalidParameterError(
-                    "the specification has another digest, or is not in canonical form"
-                )
+            if specification.digest != digest:
+                raise InvalidParameterError("the specification has another digest")
             window = document.get("window")
             if not isinstance(window, dict):
                 raise InvalidParameterError("the window must be an object")

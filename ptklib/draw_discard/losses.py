@@ -30,7 +30,8 @@ def report_loss(specification: Specification) -> ReportLoss:
     -----
     :Guarantee: `whole` is that of the report, against whoever sees it and the instance it began with. `one_weight`
         bounds what the noisy value of a single weight reveals, by itself. With ``clip="coordinate"`` it is the promised
-        epsilon, and `whole` is up to `n_weights` times as much: 387 weights at ln 32 each lose 1341 together.
+        epsilon. With Laplace noise, `whole` is then up to `n_weights` times as much: 387 weights at ln 32 each lose
+        1341 together. With Gaussian noise it can be less or more than that, at the same delta.
     :Unit: all rows of a device.
     :Neighbours: any two tables of a device. The losses hold against each of the paper's adversaries I, II and III; `k`
         and later reports do not make them smaller.

@@ -47,7 +47,7 @@ _FITTING = 8.0
 """Deviations of an instance that weights must have room for."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Specification:
     """What devices and server must agree on: model, clipping, noise and grid.
 
@@ -71,11 +71,11 @@ class Specification:
     noise : {"laplace", "gaussian"}
     epsilon : float
         Loss of one report: for the whole model with ``clip`` "l1" and "l2". With "coordinate" it is that of one
-        weight, and the whole model loses up to `n_weights` times as much: see `report_loss`.
+        weight; with Laplace noise the whole model loses up to `n_weights` times as much: see `report_loss`.
     delta : float
         0 for Laplace noise, positive for Gaussian noise.
     k : int
-        Instances that the server keeps.
+        Instances that the server keeps. A single one has no spread that could be a law: it wanders with each report.
     grid_bits : int
         Weights and noise are whole numbers of ``2**-grid_bits``.
 
@@ -88,7 +88,8 @@ class Specification:
 
     Notes
     -----
-    All is public. Two specifications that are equal have the same `text` and `digest`.
+    All is public. Specifications are equal if they have the same `text`, and so the same `digest`. Weights have room
+    for the spread of instances, and for their mean to wander for a while: docs/proofs/draw_discard.md, "Instances".
 
     References
     ----------
@@ -117,7 +118,7 @@ class Specification:
             "features": _columns(self.features),
             "crosses": _crosses(self.crosses, self.features),
             "epsilon": check_epsilon(self.epsilon),
-            "delta": check_delta(self.delta),
+            "delta": check_delta(self.delta) + 0.0,  # -0.0 has another text
             "max_norm": _positive(self.max_norm, "max_norm"),
             "learning_rate": _positive(self.learning_rate, "learning_rate"),
             "k": whole_number(self.k, "k", 1, K_MAX),
@@ -229,6 +230,12 @@ class Specification:
         """The canonical JSON text."""
         return canonical_json(self.to_json())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Specification) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical text in UTF-8, in hexadecimal digits."""
@@ -258,12 +265,13 @@ class Specification:
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Self:
-        """Read a JSON text that somebody sent.
+        """Read a text that somebody sent. It must be canonical: all who read it then have the same hash of it.
 
         Raises
         ------
         InvalidParameterError
-            As `from_json`; and when the text is longer than `TEXT_BYTES_MAX`, is no JSON, or names a field twice.
+            As `from_json`; and when the text is longer than `TEXT_BYTES_MAX`, is no JSON, names a field twice, or is
+            not the `text` of its specification, byte for byte.
         """
         if not isinstance(text, str | bytes):
             raise InvalidParameterError("a specification is read from a text")
@@ -276,7 +284,13 @@ class Specification:
             raise
         except (ValueError, RecursionError):
             raise InvalidParameterError("a specification must be JSON") from None
-        return cls.from_json(document)
+        found = cls.from_json(document)
+        if octets != found.text.encode():
+            raise InvalidParameterError(
+                "the text of a specification must be canonical, with sorted fields, no spaces and numbers as Python "
+                "writes them: send `text` of what `from_json` reads"
+            )
+        return found
 
 
 def _columns(features: object) -> tuple[Column, ...]:

@@ -37,7 +37,45 @@ def test_a_specification_survives_its_text() -> None:
     assert again == one
     assert (again.text, again.digest) == (one.text, one.digest)
     assert Specification.from_text(one.text.encode()) == one
-    assert Specification.from_text(json.dumps(json.loads(one.text), indent=3)).digest == one.digest
+    assert Specification.from_json(json.loads(json.dumps(json.loads(one.text), indent=3))) == one
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda text: json.dumps(json.loads(text), sort_keys=True),
+        lambda text: json.dumps(dict(reversed(json.loads(text).items())), separators=(",", ":")),
+        lambda text: text + "\n",
+        lambda text: "\ufeff" + text,
+        lambda text: text.encode("utf-16"),
+        lambda text: text.replace('"delta":0.0', '"delta":0'),
+        lambda text: text.replace('"delta":0.0', '"delta":-0.0'),
+        lambda text: text.replace('"low":0.0', '"low":-0.0'),
+        lambda text: text.replace("3.47", "3.470"),
+        lambda text: text.replace('"fr"', '"\\u0066r"'),
+    ],
+    ids=range(10),
+)
+def test_a_text_in_another_form_is_refused(other: Any) -> None:
+    """Clients read the hash from the bytes, so that there would be two hashes of one specification."""
+    text = specification().text
+    assert other(text) != text
+    with pytest.raises(InvalidParameterError, match=r"canonical|must be JSON"):
+        Specification.from_text(other(text))
+
+
+def test_specifications_are_equal_when_their_texts_are() -> None:
+    numbers, booleans = (
+        specification(features=[Categorical("c", values)], crosses=[]) for values in ([0, 1], [False, True])
+    )
+    assert numbers != booleans
+    assert len({numbers, booleans, replace(numbers)}) == 2
+    assert specification(delta=-0.0).text == specification().text
+    signed = specification(features=[Numeric("x", -0.0, 1.0)], crosses=[])
+    assert signed.text == specification(features=[Numeric("x", 0, 1)], crosses=[]).text
+    assert specification(features=[Numeric("x", -1, -0.0)], crosses=[]).text.count("-0.0") == 0
+    assert specification() == specification(features=tuple(FIELDS["features"]))
+    assert specification() != specification().text
 
 
 def test_text_and_hash_stay_as_they_are() -> None:
@@ -215,8 +253,9 @@ def changed(**other: Any) -> str:
     ],
 )
 def test_texts_that_somebody_made_up_are_refused(text: str | bytes) -> None:
-    with pytest.raises(InvalidParameterError):
+    with pytest.raises(InvalidParameterError) as told:
         Specification.from_text(text)
+    assert "canonical" not in str(told.value)  # that is asked last
 
 
 def test_only_texts_are_read() -> None:
