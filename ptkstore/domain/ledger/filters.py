@@ -100,7 +100,7 @@ class Filters:
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
     def surely_fit(self, requests: Sequence[BudgetRequest]) -> bool:
-        """Whether all requests fit beside each other, by a quick test that takes each block to pay for all of them.
+        """Return whether all requests fit beside each other, by a quick test: each block pays for all of them.
 
         Where it says no, `exhausted` says of one request after the other whether it fits.
         """

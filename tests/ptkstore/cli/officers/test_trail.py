@@ -69,8 +69,8 @@ READING = {
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
     *("feast grant", "feast export"),
 }
-RUNNING = {"up", "api", "work", "demo", "init"}
-"""Processes, which do what others asked for; and what writes a team's own files."""
+RUNNING = {"up", "api", "work", "demo", "init", "device odometer", "device allow"}
+"""Processes, which do what others asked for; and what writes a team's, or a device's, own files."""
 
 BY_ITSELF = {
     *("report_alive", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
