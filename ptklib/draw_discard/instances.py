@@ -283,9 +283,10 @@ class RecentRanges:
 
     def refusal(self, report: Weights) -> Literal["range", "norm"] | None:
         """Return which test of the newest range a report fails, or None when one of the ranges admits it."""
-        if not self._ranges:
+        kept = tuple(self._ranges)  # another thread may add one meanwhile
+        if not kept:
             raise InvalidParameterError("no range was added yet")
-        refusals = (one.refusal(report) for one in self._ranges)
+        refusals = (one.refusal(report) for one in kept)
         first = next(refusals)
         return None if first is None or None in refusals else first
 

@@ -27,6 +27,9 @@ CROSSED_MAX = 3
 WEIGHTS_MAX = 2**16
 CLASSES_MAX = 2**8
 K_MAX = 1000
+INSTANCES_MAX = 2**22
+"""Weights of all instances together: a server reads them every second."""
+
 GRID_BITS = (8, 30)
 
 WEIGHT_MAX = 2**31 - 1
@@ -82,9 +85,9 @@ class Specification:
     Raises
     ------
     InvalidParameterError
-        When a field cannot be used, the model has more than `WEIGHTS_MAX` weights, the grid is too coarse for a step
-        (`REACH_MIN`), weights of 32 bits have no room for the noise, or the text is longer than `TEXT_BYTES_MAX`.
-        PrivacyParameterError for epsilon and delta.
+        When a field cannot be used, the model has more than `WEIGHTS_MAX` weights, its instances have more than
+        `INSTANCES_MAX` together, the grid is too coarse for a step (`REACH_MIN`), weights of 32 bits have no room for
+        the noise, or the text is longer than `TEXT_BYTES_MAX`. PrivacyParameterError for epsilon and delta.
 
     Notes
     -----
@@ -140,6 +143,10 @@ class Specification:
         refuse_duplicates([*(f.column for f in self.features), self.label.column], "features and label")
         if self.n_weights > WEIGHTS_MAX:
             raise InvalidParameterError(f"the features make more than {WEIGHTS_MAX} weights")
+        if self.k * self.n_weights > INSTANCES_MAX:
+            raise InvalidParameterError(
+                f"k instances of {self.n_weights} weights are more than {INSTANCES_MAX} numbers: take a smaller k"
+            )
         if (self.noise == "gaussian") != (self.delta > 0):
             raise PrivacyParameterError("Gaussian noise needs delta > 0, and Laplace noise has delta 0")
         self._check_grid()

@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from ptklib.draw_discard import (
 from ptklib.draw_discard.instances import generations
 from ptklib.draw_discard.noise import noise_norm, noise_quantile
 from ptklib.draw_discard.specification import WEIGHT_MAX
+from ptklib.draw_discard.updates import Weights
 from ptklib.exceptions import InvalidParameterError
 
 LN32 = math.log(32)
@@ -324,6 +325,22 @@ def test_a_report_that_began_with_an_instance_which_is_gone_is_found_in_a_range_
     assert ranges.refusal(moved[0]) is None
     ranges.add(HonestRange.of(one, moved, 1e-9))
     assert ranges.refusal(report) == "range"
+
+
+def test_a_range_may_be_added_while_a_report_is_tested() -> None:
+    one = of_values(3)
+    instances = start_instances(one)
+    ranges = RecentRanges(2)
+    newest = HonestRange.of(one, instances, 1e-9)
+
+    class Refreshed(HonestRange):
+        def refusal(self, report: Weights) -> Literal["range", "norm"] | None:
+            ranges.add(newest)  # as another thread would
+            return "range"
+
+    ranges.add(newest)
+    ranges.add(Refreshed(**vars(newest)))
+    assert ranges.refusal(instances[0]) is None
 
 
 @pytest.mark.parametrize("k", [1, 5])

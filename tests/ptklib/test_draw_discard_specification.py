@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptklib.draw_discard import Categorical, Numeric, Specification
+from ptklib.draw_discard import Categorical, Hashed, Numeric, Specification
 from ptklib.draw_discard.specification import REACH_MIN, TEXT_BYTES_MAX, WEIGHT_MAX, WEIGHTS_MAX
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms.additive import SHORT_SCALE
@@ -138,6 +138,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"clip": "none"}, "clip"),
     ({"link": "poisson"}, "link"),
     ({"k": 0}, "k must"),
+    ({"k": 1000, "features": [Hashed("page", 4200)], "crosses": []}, "take a smaller k"),
     ({"k": 1001}, "k must"),
     ({"k": 2.0}, "k must"),
     ({"k": np.timedelta64(2)}, "k must"),
