@@ -159,7 +159,7 @@ function canonicalText(s) {
 }
 
 function pythonFloat(x) {
-  if (x === 0) return Object.is(x, -0) ? "-0.0" : "0.0";
+  if (x === 0) return "0.0"; // -0, too
   const [, sign, digits, exponent] = /^(-?)([\d.]+)e([+-]\d+)$/.exec(x.toExponential());
   const plain = digits.replace(".", ""), power = Number(exponent);
   if (power < -4 || power >= 16) {

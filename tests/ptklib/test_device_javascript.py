@@ -138,6 +138,7 @@ REFUSED = {
     "a field twice": ONE.text.replace('"k":20', '"k":5,"k":20'),
     "an integer for a float": ONE.text.replace('"delta":0.0', '"delta":0'),
     "a float for an integer": ONE.text.replace('"k":20', '"k":20.0'),
+    "a negative zero": ONE.text.replace('"low":0.0', '"low":-0.0'),
     "a longer float": ONE.text.replace("3.47", "3.470"),
     "no JSON": "{",
     "null": "null",
