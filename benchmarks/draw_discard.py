@@ -10,7 +10,7 @@ from benchmarks.measuring import verdict  # noqa: E402
 from benchmarks.parts import chosen, measure  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "draw_discard.json"
-PARTS = ("simulation",)
+PARTS = ("simulation", "service")
 
 
 def main(wanted: list[str]) -> int:
