@@ -1,20 +1,24 @@
 """Simulated devices: updates per second of one core, with exact noise and the exact order of draws and puts."""
 
 import time
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from benchmarks.measuring import Row, measured, seconds
+from benchmarks.peers import ask_peer
 from ptklib.draw_discard import Categorical, Devices, Numeric, Simulation, Specification
 
 LN32 = 3.4657
 RUNS = 7
 PIXELS, CLASSES = 784, 10
+WEIGHTS, CLIENTS, ROUNDS = 33, 20, 20
+PEER = Path(__file__).parent / "peers" / "flower_updates.py"
 
 
 def rows() -> list[Row]:
-    return [_digits(), _small()]
+    return [_digits(), _small(), _beside_flower()]
 
 
 def _digits() -> Row:
@@ -52,6 +56,44 @@ def _small() -> Row:
     labels = random.integers(0, 2, n) << 20
     devices = Devices.encoded(specification, columns, labels, np.arange(n))
     return _row("small", "1 row a device", devices, n, 20_000)
+
+
+def _beside_flower() -> Row:
+    """The same model with one row a device: ours on one core, and Flower's simulation with one core for clients."""
+    random = np.random.default_rng(0)
+    n = 20_000
+    inputs, labels = random.uniform(size=(n, WEIGHTS - 1)), random.integers(0, 2, n)
+    specification = Specification(
+        features=[Numeric(f"x{i:02}", 0, 1) for i in range(WEIGHTS - 1)],
+        label=Numeric("y", 0, 1),
+        epsilon=LN32,
+    )
+    devices = Devices.of(
+        specification, {f"x{i:02}": inputs[:, i] for i in range(WEIGHTS - 1)} | {"y": labels}
+    )
+    simulation, order = Simulation(devices), np.arange(n)
+    simulation.run(order[:50])
+    ours = n / median(seconds(lambda: simulation.run(order)) for _ in range(RUNS))
+    theirs = ask_peer(
+        "flower",
+        PEER,
+        {"X": np.column_stack([np.ones(n), inputs]), "y": labels},
+        scale=specification.noise_scale / 2**specification.grid_bits,
+        learning_rate=specification.learning_rate,
+        clients=CLIENTS,
+        rounds=ROUNDS,
+    )["updates_per_second"]
+    return measured(
+        "simulation-beside-flower",
+        f"simulated updates of {WEIGHTS} weights, 1 row a device; judged: how many times as many",
+        unit="updates per second",
+        ours=ours,
+        against=f"Flower 1.42.0, {CLIENTS} clients a round, noise of numpy",
+        theirs=theirs,
+        judged=ours / theirs,
+        goal=1,
+        direction="max",
+    )
 
 
 def _row(name: str, of: str, devices: Devices, n_devices: int, goal: int) -> Row:
