@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptkstore.application.delivery.read_deliveries import DeliveryState
+    from ptkstore.application.devices.issue_tickets import Issued
     from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.application.ledger.export_ledger import Export
     from ptkstore.application.ledger.verification import LedgerCheck
@@ -258,6 +259,9 @@ class StoreService(Protocol):
 
     def ended_waits(self, stream: str) -> tuple[WaitSpan, ...]:
         """Return the waits on a stream that ended, the first to begin first; the `WAITS_TOLD` that began last."""
+
+    def issue_tickets(self, stream: str, ptk_id: str, count: int) -> Issued:
+        """Make tickets for devices."""
 
     def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
         """Return when the PTKs of a stream would be released under some schedulers."""

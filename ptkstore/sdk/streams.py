@@ -11,6 +11,7 @@ from ptkstore.domain.names import checked_name
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import SchemaMismatch
+from ptkstore.sdk.devices import DeviceMethods
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.policies import choice, policy_of, utc
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ptkstore.sdk.service import StoreService
 
 
-class StreamMethods:
+class StreamMethods(DeviceMethods):
     """What `Store` says of streams; the same here and over HTTP."""
 
     _service: StoreService

@@ -27,6 +27,7 @@ from ptkstore.wiring.subscribing import Subscribing
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ptkstore.application.devices.issue_tickets import Issued
     from ptkstore.domain.near_names import Names
     from ptkstore.wiring.devices import Devices
 
@@ -44,6 +45,10 @@ class Service(Reading, Subscribing, PtkChanging):
         from ptkstore.wiring.devices import Devices
 
         return Devices(self, self.device_ptk)
+
+    def issue_tickets(self, stream: str, ptk_id: str, count: int) -> Issued:
+        with self._recorded(Action.TICKET_ISSUE, "stream", stream):
+            return self.devices.issue_tickets(stream, ptk_id, count, gateway="local")
 
     # use cases for people
 

@@ -119,7 +119,7 @@ def _served(ptk: DevicePtk, epoch: Epoch, weights: Weights, before: ServedModel 
 def _document(ptk: DevicePtk) -> str:
     return json.dumps(
         {
-            "specification": ptk.specification.to_json(),
+            "specification": ptk.specification.text,  # clients hash it as it comes
             "digest": ptk.specification.digest,
             "stream": ptk.stream,
             "ptk": ptk.ptk_id,

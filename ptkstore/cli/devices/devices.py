@@ -1,19 +1,15 @@
-"""What a device of this machine has lost, and what it may lose: `ptk device`.
-
-They read and write the folder of one device, and ask no store.
-"""
+"""What a device of this machine has lost, and what it may lose: `ptk device`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ptkstore.cli.devices.common import Folder, told
+from ptkstore.cli.devices.sending import contribute, simulate
 from ptkstore.cli.output import (
     AsJson,
     Done,
@@ -25,11 +21,11 @@ from ptkstore.cli.output import (
     print_json,
     print_rows,
 )
-from ptkstore.errors import InvalidRequest, OutcomeUnknown, Refused, Unavailable
+from ptkstore.errors import InvalidRequest
 
 device_app = typer.Typer(no_args_is_help=True, help="Devices that contribute to models and send no row.")
-
-Folder = Annotated[Path, typer.Argument(help="The folder of the device, which holds its odometer.")]
+device_app.command("contribute")(contribute)
+device_app.command("simulate")(simulate)
 
 
 class By(StrEnum):
@@ -121,22 +117,6 @@ def allow(
         )
         Odometer(folder).allow(limits)
     Done(limits.to_json(), one_line(f"{folder}: kept what is allowed from now on")).show(as_json=as_json)
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Say of a device's errors who should act."""
-    from ptklib.draw_discard import DeviceError, NoAnswer
-    from ptklib.exceptions import InvalidParameterError, SchemaError
-
-    try:
-        yield
-    except NoAnswer as error:
-        raise (OutcomeUnknown if error.counted else Unavailable)(str(error)) from None
-    except DeviceError as error:
-        raise Refused(str(error)) from None
-    except (InvalidParameterError, SchemaError) as error:
-        raise InvalidRequest(str(error)) from None
 
 
 def _shown(part: Any) -> Any:

@@ -286,7 +286,7 @@ class _Line:
             self.capacities.insert(place + shift, capacity)
 
     def surely_fit(self, where: _Where, charge: Ints) -> bool:
-        """Whether one coordinate, and the deltas, have room in all blocks: two rows of all, and the usual case."""
+        """Return whether one coordinate and the deltas have room in all blocks: two rows of all, the usual case."""
         return all((charge[row, 0] <= self.left[row, where]).all() for row in (self._first, -1))
 
     def fits(self, where: _Where, charge: Ints, *, spent: bool = False) -> Bools:

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.features import Answers
+from ptkstore.sdk.devices import tickets_of
 from ptkstore.sdk.documents.queues import ended_waits_of, queue_of
 from ptkstore.sdk.documents.resources import (
     asked_document,
@@ -55,6 +56,9 @@ from ptkstore.sdk.remote.reading import RemoteIdentity, RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
+
+if TYPE_CHECKING:
+    from ptkstore.application.devices.issue_tickets import Issued
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 ENTITIES_MAX = 10_000
@@ -239,6 +243,12 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
         }
         params = {name: value for name, value in asked.items() if value is not None}
         return self._http.get(path_of("streams", stream, "simulation"), simulation_of, params)
+
+    def issue_tickets(self, stream: str, ptk_id: str, count: int) -> Issued:
+        """Ask for tickets. If an answer is lost they are asked for again; those that nobody has do nothing."""
+        body = {"ptk": ptk_id, "count": count}
+        path = path_of("device-streams", stream, "tickets")
+        return self._http.ask("POST", path, tickets_of, body, repeatable=True)
 
     def odometers(self, stream: str) -> Odometers:
         return self._http.get(path_of("streams", stream, "odometers"), odometers_of)

@@ -19,7 +19,7 @@ def test_a_device_draws_takes_a_step_and_puts_it_back(phones: Phones) -> None:
     (ticket,) = phones.tickets()
     told = phones.specified(ticket).json()
     assert told["digest"] == phones.ptk.specification.digest
-    assert told["specification"] == phones.ptk.specification.to_json()
+    assert told["specification"] == phones.ptk.specification.text
     assert (told["stream"], told["ptk"]) == (STREAM, PTK)
     assert told["window"] == {"number": 4, "ends": "2030-01-01T00:00:00+00:00"}
     assert told["limits"] == {"report_epsilon": 3.47, "reports_per_window": 1, "reports_in_all": 8}

@@ -59,7 +59,7 @@ def reported(device: httpx.Client, ticket: str) -> tuple[bytes, bytes]:
     """Do what a device does; return what was drawn and what was put."""
     headers = {"Authorization": f"Ticket {ticket}", "Content-Type": "application/octet-stream"}
     told = device.get("/v1/device/specification", headers=headers).json()
-    specification = Specification.from_json(told["specification"])
+    specification = Specification.from_text(told["specification"])
     assert specification.digest == told["digest"]
     drawn = device.post("/v1/device/draw", headers=headers).content
     instance = np.frombuffer(drawn, "<i4").astype(np.int32)

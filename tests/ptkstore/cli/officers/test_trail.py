@@ -67,10 +67,10 @@ READING = {
     ),
     *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
-    *("feast grant", "feast export"),
+    *("feast grant", "feast export", "device odometer"),
 }
-RUNNING = {"up", "api", "work", "demo", "init", "device odometer", "device allow"}
-"""Processes, which do what others asked for; and what writes a team's, or a device's, own files."""
+RUNNING = {*("up", "api", "work", "demo", "init"), *("device allow", "device contribute", "device simulate")}
+"""Processes, which do what others asked for; and what writes the own files of a team, or of a device."""
 
 BY_ITSELF = {
     *("report_alive", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
