@@ -80,7 +80,8 @@ class Devices:
     def ptk_ids(self) -> tuple[str, ...]:
         """Name the PTKs that devices train."""
         with self._adapters.read() as uow:
-            return tuple(spec.ptk_id for spec in uow.ptks.find() if spec.is_averaged)
+            streams = [stream.name for stream in uow.streams.all() if stream.policy.on_devices]
+            return tuple(spec.ptk_id for stream in streams for spec in uow.ptks.find(stream=stream))
 
     def left_over(self) -> frozenset[str]:
         """Name the PTKs that have a checkpoint, and that devices train no more."""
