@@ -9,7 +9,6 @@ from functools import partial
 from typing import TypedDict
 
 from ptkstore.application.delivery import deliver_event
-from ptkstore.application.devices import checkpoints, epochs
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
@@ -31,6 +30,7 @@ from ptkstore.ports.devices import DevicePtk, Epoch
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
+from ptkstore.wiring.devices import Devices
 
 
 class _Always(TypedDict):
@@ -42,12 +42,8 @@ class _Always(TypedDict):
 
 def epoch_of_ptk(ptk_id: str, adapters: Adapters) -> tuple[DevicePtk, Epoch]:
     """Return a PTK that devices train and its epoch, begun if there is none."""
-    return epochs.epoch_of(
-        ptk_id,
-        read_ptk=partial(device_models.device_ptk_of, begin=adapters.read, lake=adapters.lake),
-        instances=adapters.instances,
-        start=partial(checkpoints.start_of, checkpoints=adapters.checkpoints, keys=adapters.keys),
-    )
+    read_ptk = partial(device_models.device_ptk_of, begin=adapters.read, lake=adapters.lake)
+    return Devices(adapters, read_ptk).epoch_of(ptk_id)
 
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:

@@ -62,7 +62,6 @@ def test_what_works_on_jobs_is_a_use_case() -> None:
         "checkpoints",
         "commit_retry",
         "device_models",
-        "epochs",
         "team_code_source",
         "paid_run",
         "release_ticks",
