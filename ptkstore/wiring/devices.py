@@ -49,6 +49,7 @@ class Devices:
 
     def issue_tickets(self, stream: str, ptk_id: str, count: int, *, gateway: str) -> issue_tickets.Issued:
         """Make tickets of a PTK that devices train; begins its epoch if none has begun."""
+        self._read_ptk(ptk_id)  # of one that is none, Redis is not asked
         ptk, epoch = self.epoch_of(ptk_id)
         return issue_tickets.issue_tickets(
             stream,
