@@ -89,6 +89,15 @@ class InstancesView(Protocol):
 class Instances(InstancesView, Protocol):
     """Instances of PTKs."""
 
+    def puts(self, ptk_id: str, epoch: str) -> int:
+        """Return how many reports were put since an epoch began; 0 of one that is over or lost.
+
+        Raises
+        ------
+        Unavailable
+            When nobody can tell now.
+        """
+
     def begin(
         self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
     ) -> Epoch:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptkstore.adapters.devices.forgetting import check_forgets
-from ptkstore.adapters.devices.keys import epoch_key, instances_key, over_key
+from ptkstore.adapters.devices.keys import epoch_key, instances_key, over_key, puts_key
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.ports.devices import Epoch
 
@@ -43,6 +43,11 @@ class RedisInstances:
         packed = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=_PACKED)
         return packed.reshape(len(rows), -1).astype(np.int32)
 
+    def puts(self, ptk_id: str, epoch: str) -> int:
+        """Return how many reports were put since an epoch began."""
+        with _answers():
+            return int(self._client.get(puts_key(ptk_id, epoch)) or 0)
+
     def begin(
         self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
     ) -> Epoch:
@@ -61,7 +66,7 @@ class RedisInstances:
             commands.set(key, f"{fresh.id} {fresh.specification}")
             if now is not None:
                 commands.rpush(over_key(ptk_id), now.id)
-                commands.unlink(instances_key(ptk_id, now.id))
+                commands.unlink(instances_key(ptk_id, now.id), puts_key(ptk_id, now.id))
             try:
                 commands.execute()
             except WatchError:
@@ -82,8 +87,9 @@ class RedisInstances:
         """Forget what a put that was on its way, of a process that died, left of epochs that are over."""
         with _answers():
             over = [
-                instances_key(ptk_id, epoch.decode())
+                key(ptk_id, epoch.decode())
                 for epoch in self._client.lrange(over_key(ptk_id), 0, -1)
+                for key in (instances_key, puts_key)
             ]
             if over:
                 self._client.unlink(*over)

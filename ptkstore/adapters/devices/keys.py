@@ -15,6 +15,11 @@ def instances_key(ptk_id: str, epoch: str) -> str:
     return f"{PREFIX}{ptk_id}:{epoch}:instances"
 
 
+def puts_key(ptk_id: str, epoch: str) -> str:
+    """Return where the reports of an epoch that were put are counted."""
+    return f"{PREFIX}{ptk_id}:{epoch}:puts"
+
+
 def over_key(ptk_id: str) -> str:
     """Return where the epochs of a PTK are listed that are over."""
     return f"{PREFIX}{ptk_id}:over"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from ptkstore.adapters.devices.connection import RedisConnection
-from ptkstore.adapters.devices.keys import epoch_key, instances_key, ticket_key
+from ptkstore.adapters.devices.keys import epoch_key, instances_key, puts_key, ticket_key
 from ptkstore.domain.tickets import Refusal
 
 _DRAWN, _PUT = b"drawn", b"put"
@@ -54,13 +54,13 @@ class RedisReports:
 
     async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
         """Write a report over an instance."""
-        key = instances_key(ptk_id, epoch)
-        _, now = await self._redis.ask(
-            ("HSET", key, secrets.randbelow(k), report), ("GET", epoch_key(ptk_id))
+        key, count = instances_key(ptk_id, epoch), puts_key(ptk_id, epoch)
+        *_, now = await self._redis.ask(
+            ("HSET", key, secrets.randbelow(k), report), ("INCR", count), ("GET", epoch_key(ptk_id))
         )
         if _goes_on(now, epoch):
             return None
-        await self._redis.ask(("UNLINK", key))
+        await self._redis.ask(("UNLINK", key, count))
         return Refusal.EPOCH_OVER
 
     def close(self) -> None:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 REFUSED_RATE = 1e-6
 """Share of honest reports that are refused at most."""
 
-PUTS_MAX = 10_000
-"""Puts until a model is read anew, for which that holds."""
+PUTS_LEAST, PUTS_MAX = 2**7, 2**14
+PUTS_MARGIN = 4
+"""That holds until a model is read anew if no more reports are put meanwhile than so many times those of the time
+before, and at least and at most so many. The more reports there may be, the wider is the range around the instances
+that honest reports are within, and the more poison is taken for one."""
 
 RANGES_KEPT = 60
 """And how many refreshes ago a report may have been drawn."""
@@ -44,6 +47,8 @@ class ServedModel:
         What a device is told, JSON.
     honest : RecentRanges
         Around the instances of now and of a while ago.
+    puts : int
+        Reports of the epoch that were put before it was read.
     """
 
     ptk_id: str
@@ -54,6 +59,7 @@ class ServedModel:
     digest: str
     document: bytes
     honest: RecentRanges
+    puts: int
 
     def failed_test(self, report: bytes) -> SpamTest | None:
         """Return which test a report fails; None if it may be an honest one."""
@@ -90,20 +96,30 @@ def read_served(
     """
     ptk, epoch = epoch_of(ptk_id, read_ptk=read_ptk, instances=instances, start=start)
     try:
-        weights = instances.all(ptk_id, epoch.id)
+        puts, weights = instances.puts(ptk_id, epoch.id), instances.all(ptk_id, epoch.id)
     except UnknownName:  # lost, or over since
         epoch = instances.begin(ptk_id, ptk.specification.digest, start(ptk), replaces=epoch)
-        weights = instances.all(ptk_id, epoch.id)
-    return _served(ptk, epoch, weights, before)
+        puts, weights = instances.puts(ptk_id, epoch.id), instances.all(ptk_id, epoch.id)
+    return _served(ptk, epoch, puts, weights, before)
 
 
-def _served(ptk: DevicePtk, epoch: Epoch, weights: Weights, before: ServedModel | None) -> ServedModel:
+def puts_allowed_for(lately: int) -> int:
+    """Return for how many puts to come a range is made, when so many were put in the time before: a power of two."""
+    most = min(PUTS_MAX, max(PUTS_LEAST, PUTS_MARGIN * lately))
+    return 1 << (most - 1).bit_length()
+
+
+def _served(
+    ptk: DevicePtk, epoch: Epoch, puts: int, weights: Weights, before: ServedModel | None
+) -> ServedModel:
     from ptklib.draw_discard.instances import HonestRange, RecentRanges
 
     specification = ptk.specification
-    goes_on = before is not None and before.epoch == epoch.id
-    ranges = before.honest if before is not None and goes_on else RecentRanges(RANGES_KEPT)
-    ranges.add(HonestRange.of(specification, weights, REFUSED_RATE, n_puts=PUTS_MAX))
+    if before is not None and before.epoch == epoch.id:
+        ranges, lately = before.honest, puts - before.puts
+    else:
+        ranges, lately = RecentRanges(RANGES_KEPT), 0
+    ranges.add(HonestRange.of(specification, weights, REFUSED_RATE, n_puts=puts_allowed_for(lately)))
     return ServedModel(
         ptk_id=ptk.ptk_id,
         stream=ptk.stream,
@@ -113,6 +129,7 @@ def _served(ptk: DevicePtk, epoch: Epoch, weights: Weights, before: ServedModel 
         digest=specification.digest,
         document=_document(ptk).encode(),
         honest=ranges,
+        puts=puts,
     )
 
 

@@ -80,6 +80,11 @@ def test_a_draw_and_a_put_spend_one_ticket(url: str, epoch: Epoch, client: Any) 
     assert len(values) == K
     assert values.count(b"x" * BYTES) == 1
     assert 0 < client.ttl(b"ptkd:ticket:" + ticket) <= 60
+    instances = RedisInstances(url)
+    assert instances.puts(PTK, epoch.id) == 1
+    instances.begin(PTK, "b" * 64, np.zeros((K, 4), dtype=np.int32), replaces=epoch)
+    assert instances.puts(PTK, epoch.id) == 0
+    instances.close()
 
 
 def test_nothing_is_put_without_a_draw(url: str, epoch: Epoch, client: Any) -> None:
@@ -145,6 +150,7 @@ def test_after_an_epoch_nothing_is_drawn_and_a_put_leaves_nothing(
 
     assert asked(url, late) == [Refusal.EPOCH_OVER] * 3
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{later.id}:instances".encode()]
+    assert client.keys("*:puts") == []
     assert set(client.hvals(f"ptkd:{PTK}:{later.id}:instances")) == {bytes(BYTES)}
 
 
