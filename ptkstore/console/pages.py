@@ -11,9 +11,10 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.application.streams.exposure import sentences_on
 from ptkstore.console.charts import Span, budget_chart, wait_chart
 from ptkstore.domain.accounting.assurances import SHARES, Assurance, budget_rests_on
+from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
-from ptkstore.domain.ledger.reports import local_json
+from ptkstore.domain.ledger.reports import device_json, local_json
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
@@ -90,9 +91,11 @@ class Pages:
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
         newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
-        local = []
+        local, device = [], None
         if rows is not None and stream.policy.on_devices:
-            local = [local_json(one) for one in self._service.odometers(name).local]
+            odometers = self._service.odometers(name)
+            local = [local_json(one) for one in odometers.local]
+            device = None if odometers.device is None else device_json(odometers.device)
         minimum, asserted = self._service.assurance_on(name)
         contexts = ""
         if rows is not None and stream.policy.sharing.contexts:
@@ -101,6 +104,9 @@ class Pages:
             "stream": stream_document(stream),
             "contexts": contexts,
             "local": local,
+            "device": device,
+            "all_ptks": ALL_PTKS,
+            "limited": LIMITED,
             "promised": protections(stream.policy, stream.policy.report_limit, 0)
             if stream.policy.on_devices
             else (),

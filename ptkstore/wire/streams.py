@@ -174,22 +174,28 @@ class PartyOdometerOut(Wire):
     asserted_by: str | None = None
 
 
-class LocalOdometerOut(Wire):
-    """What one device loses to one PTK at most: no loss of a block, and nothing adds the two up."""
+class DeviceOdometerOut(Wire):
+    """What one device loses at most, to all PTKs together: no loss of a block, and nothing adds the two up."""
 
-    ptk: str
-    report: Annotated[Loss, Field(description="of one report, the whole model counted")]
-    one_weight: Annotated[Loss, Field(description="of one weight of a report, by itself")]
+    report_limit: Annotated[Loss, Field(description="what the stream lets any report lose")]
     one_window: Loss
     so_far: Annotated[Loss, Field(description="of all reports that a device may have sent by now")]
     in_all: Loss
     reports_per_window: int
     reports_so_far: int
     reports_in_all: int
+    windows: Annotated[int, Field(description="the windows that have begun")]
+
+
+class LocalOdometerOut(DeviceOdometerOut):
+    """What one device loses to one PTK at most, where all of its reports are for that one."""
+
+    ptk: str
+    report: Annotated[Loss, Field(description="of one report now, the whole model counted")]
+    one_weight: Annotated[Loss, Field(description="of one weight of a report, by itself")]
     clip: str
     noise: str
     specification: Annotated[str, Field(description="SHA-256 of what devices were told")]
-    windows: Annotated[int, Field(description="the windows that have begun")]
 
 
 class OdometersOut(Wire):
@@ -205,6 +211,9 @@ class OdometersOut(Wire):
     local: Annotated[list[LocalOdometerOut], Field(description="of each PTK, where rows stay on devices")] = (
         Field(default_factory=list)
     )
+    device: Annotated[
+        DeviceOdometerOut | None, Field(description="of all PTKs together, where rows stay on devices")
+    ] = None
 
 
 class WindowOut(Wire):

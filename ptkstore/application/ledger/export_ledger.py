@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ptkstore.application.ledger.odometers import local_odometers, odometers_on
+from ptkstore.application.ledger.odometers import device_odometer, local_odometers, odometers_on
 from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
 from ptkstore.application.ledger.verification import faults_of, faults_of_memory
 from ptkstore.application.streams.exposure import Exposure, PrivatePlaces, exposure_of, sentences_on
 from ptkstore.domain.accounting.assurances import SHARES, assured
-from ptkstore.domain.accounting.local import ADVERSARIES, COUNTED, RULE, LocalOdometer, composed
+from ptkstore.domain.accounting.local import ADVERSARIES, COUNTED, RULE, DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.local import PROOF as LOCAL_PROOF
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import sharing_json
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, ChainLine, Entry, EntryKind
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer
-from ptkstore.domain.ledger.reports import local_json, loss_json, shares_json, signed, spent_json
+from ptkstore.domain.ledger.reports import device_json, local_json, loss_json, shares_json, signed, spent_json
 from ptkstore.domain.ptks.ptks import PTK_FIELDS, PtkSpec
 from ptkstore.domain.streams.blocks import part_name, place_of
 from ptkstore.domain.streams.guarantees import (
@@ -87,7 +87,8 @@ def export_ledger(
     if not faults:
         figures = _figures(policy, odometers_on(snapshot, blocks, assurances), specs, len(chosen))
     if policy.on_devices:
-        figures = {**figures, "local": _local(policy, local_odometers(specs, snapshot), len(chosen))}
+        local = _local(policy, device_odometer(snapshot), local_odometers(specs, snapshot), len(chosen))
+        figures = {**figures, "local": local}
     report = {
         "stream": {"name": snapshot.stream.name, "team": snapshot.stream.team},
         "made_at": clock.now().isoformat(),
@@ -157,20 +158,18 @@ def _policy(policy: Policy) -> dict[str, Any]:
     }
 
 
-def _local(policy: Policy, odometers: Sequence[LocalOdometer], windows: int) -> dict[str, Any]:
+def _local(
+    policy: Policy, device: DeviceOdometer, odometers: Sequence[LocalOdometer], windows: int
+) -> dict[str, Any]:
     """What devices lose, of a stream whose rows stay there: no block is charged, and nothing here adds up with one."""
-    report = policy.report_limit
     return {
         "neighbours": neighbours(policy),
         "holds": ADVERSARIES,
         "composition": RULE,
         "counted": COUNTED,
         "proof": LOCAL_PROOF,
-        "report": loss_json(report),
-        "reports_per_window": policy.reports_per_window,
-        "reports_in_all": policy.reports_in_all,
-        "in_all": loss_json(composed(report, policy.reports_in_all or 0)),
-        "promised": _protections(policy, report, windows),
+        **device_json(device),
+        "promised": _protections(policy, device.limit, windows),
         "ptks": [local_json(one) for one in odometers],
     }
 

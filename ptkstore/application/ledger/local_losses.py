@@ -33,6 +33,7 @@ def local_loss_of(estimator: Mapping[str, Any], policy: Policy) -> LocalLoss:
     loss = report_loss(specification)
     return LocalLoss(
         report=Loss.of_report(loss.whole.epsilon, loss.whole.delta),
+        limit=policy.report_limit,
         one_weight=Loss.of_report(loss.one_weight.epsilon, loss.one_weight.delta),
         reports_per_window=policy.reports_per_window or 0,
         reports_in_all=policy.reports_in_all or 0,

@@ -12,7 +12,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.ledger.snapshot import LedgerSnapshot, assurances_on, snapshot_of
 from ptkstore.domain.accounting.assurances import Assured
-from ptkstore.domain.accounting.local import LocalOdometer
+from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.odometers import Odometers, Releases, odometers_of, shares_of
@@ -26,20 +26,32 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
     with begin() as uow:
         snapshot = snapshot_of(stream, uow)
         assured = assurances_on(snapshot, uow)
-        specs = uow.ptks.find(stream=stream) if snapshot.stream.policy.on_devices else ()
+        on_devices = snapshot.stream.policy.on_devices
+        specs = uow.ptks.find(stream=stream) if on_devices else ()
     odometers = odometers_on(snapshot, snapshot.blocks, assured)
-    return replace(odometers, local=local_odometers(specs, snapshot)) if specs else odometers
+    if not on_devices:
+        return odometers
+    return replace(odometers, local=local_odometers(specs, snapshot), device=device_odometer(snapshot))
+
+
+def device_odometer(snapshot: LedgerSnapshot) -> DeviceOdometer:
+    """Return what a device loses to a stream whose rows stay there."""
+    policy = snapshot.stream.policy
+    in_window, in_all = policy.reports_per_window or 0, policy.reports_in_all or 0
+    return DeviceOdometer(policy.report_limit, in_window, in_all, _begun(snapshot))
 
 
 def local_odometers(specs: Iterable[PtkSpec], snapshot: LedgerSnapshot) -> tuple[LocalOdometer, ...]:
     """Return what devices lose to each of these PTKs, of a stream whose rows stay there."""
     from ptkstore.application.ledger.local_losses import local_loss_of  # not for streams with rows
 
-    begun = snapshot.progress.closed_before + 1
-    return tuple(
-        LocalOdometer(spec.ptk_id, local_loss_of(spec.estimator, snapshot.stream.policy), begun)
-        for spec in specs
-    )
+    policy, begun = snapshot.stream.policy, _begun(snapshot)
+    return tuple(LocalOdometer(spec.ptk_id, local_loss_of(spec.estimator, policy), begun) for spec in specs)
+
+
+def _begun(snapshot: LedgerSnapshot) -> int:
+    """The windows for which devices may have sent by now."""
+    return snapshot.progress.closed_before + 1
 
 
 def odometers_on(

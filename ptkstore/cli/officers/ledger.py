@@ -26,7 +26,7 @@ from ptkstore.cli.output import (
     said,
 )
 from ptkstore.domain.accounting.assurances import SHARES, budget_rests_on
-from ptkstore.domain.accounting.local import ADVERSARIES, COUNTED
+from ptkstore.domain.accounting.local import ADVERSARIES, ALL_PTKS, COUNTED, LIMITED
 from ptkstore.domain.ledger.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
@@ -95,12 +95,14 @@ def budget(
 def _print_local(store: Store, stream: str, *, as_json: bool) -> None:
     """What devices lose: of blocks there is nothing to show, whatever it is asked by."""
     rows = local_rows(store.odometers(stream))
-    nothing = "no PTK is registered, so no device loses anything"
-    print_rows(rows, as_json=as_json, title=f"{stream}, per device", nothing=nothing, number=loss_text)
+    if not as_json:
+        rows = [{**row, "ptk": row["ptk"] or ALL_PTKS} for row in rows]
+    print_rows(rows, as_json=as_json, title=f"{stream}, per device", nothing="", number=loss_text)
     if not as_json:
         text = (
             f"Rows stay on devices, so there are no blocks. A loss is local: it holds {ADVERSARIES}. Each row is of a "
-            f"device whose reports are all for that PTK: {COUNTED}. None of them adds up with losses of blocks."
+            f"device whose reports are all for that PTK: {COUNTED}. {LIMITED}. "
+            "None of them adds up with losses of blocks."
         )
         console.print(text, highlight=False, soft_wrap=True)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ptkstore.cli.counting import counted, spoken
 from ptkstore.domain.accounting.assurances import assured_of
+from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 
@@ -136,6 +137,7 @@ def _local(report: Mapping[str, Any]) -> Section:
 
 
 def _local_ptks(report: Mapping[str, Any]) -> Section:
+    local = report["local"]
     header = (
         "PTK",
         "one report",
@@ -154,11 +156,18 @@ def _local_ptks(report: Mapping[str, Any]) -> Section:
             one["noise"],
             one["specification"][:12],
         )
-        for one in report["local"]["ptks"]
+        for one in local["ptks"]
+    )
+    together = (
+        ALL_PTKS,
+        "at most " + _loss(local["report_limit"]),
+        "",
+        _loss(local["so_far"]),
+        _loss(local["in_all"]),
     )
     return Section(
         "PTKs, each per device",
-        (Table(header, rows),) if rows else (Text("No PTK is registered, so no device loses anything."),),
+        (Table(header, (*rows, (*together, "", "", ""))), Text(f"{LIMITED}.")),
     )
 
 

@@ -14,6 +14,15 @@ COUNTED = (
 )
 """Who holds the limits of a stream."""
 
+ALL_PTKS = "all PTKs"
+"""The row of what a device loses to all PTKs of a stream."""
+
+LIMITED = (
+    "Per window, by now and in all, each report counts with the most that the stream lets one lose: earlier ones may "
+    "have lost more than one does now. The last row is of all PTKs together, also earlier ones"
+)
+"""Why these figures do not become less."""
+
 PROOF = "docs/proofs/draw_discard.md"
 
 RULE = "basic composition, each report in the light of earlier ones: epsilons add up and deltas add up"
@@ -32,7 +41,9 @@ class LocalLoss:
     Parameters
     ----------
     report : Loss
-        Of one report: all of the model that it holds.
+        Of one report as devices are told now: all of the model that it holds.
+    limit : Loss
+        What the stream lets any report lose, for good. Earlier reports may have lost more than `report`.
     one_weight : Loss
         Of one weight of one report, by itself; entries of a report are not independent secrets (differences.md D1).
     reports_per_window, reports_in_all : int
@@ -48,6 +59,7 @@ class LocalLoss:
     """
 
     report: Loss
+    limit: Loss
     one_weight: Loss
     reports_per_window: int
     reports_in_all: int
@@ -59,13 +71,13 @@ class LocalLoss:
 
     @property
     def one_window(self) -> Loss:
-        """Of all reports of a device in one window."""
-        return composed(self.report, self.reports_per_window)
+        """Of all reports of a device in one window, whatever devices were told when it sent them."""
+        return composed(self.limit, self.reports_per_window)
 
     @property
     def in_all(self) -> Loss:
-        """Of all reports that a device ever sends."""
-        return composed(self.report, self.reports_in_all)
+        """Of all reports that a device ever sends, whatever devices are told then."""
+        return composed(self.limit, self.reports_in_all)
 
 
 def composed(report: Loss, reports: int) -> Loss:
@@ -74,46 +86,67 @@ def composed(report: Loss, reports: int) -> Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalOdometer:
-    """What one device loses to one PTK at most: by one report, by all it may send, and by now.
+class DeviceOdometer:
+    """What one device loses at most to a stream: to all of its PTKs together, also those of before.
 
     A device counts its reports to a stream itself, and nobody else knows them: it may have sent all that `windows`,
-    those that have begun, allowed, and all of them to this PTK.
+    those that have begun, allowed. `limit` is what any report may lose. It is fixed as the stream is created, so that
+    nothing here becomes less.
     """
 
-    ptk_id: str
-    loss: LocalLoss
+    limit: Loss
+    reports_per_window: int
+    reports_in_all: int
     windows: int
-
-    @property
-    def so_far(self) -> Loss:
-        """Of all reports that a device may have sent by now."""
-        return composed(self.loss.report, self.reports_so_far)
 
     @property
     def reports_so_far(self) -> int:
         """The most that a device may have sent by now."""
-        return min(self.loss.reports_in_all, self.windows * self.loss.reports_per_window)
+        return min(self.reports_in_all, self.windows * self.reports_per_window)
 
     @property
     def losses(self) -> dict[str, Loss]:
         """All of its figures, by the names that every interface gives them."""
         return {
-            "report": self.loss.report,
-            "one_weight": self.loss.one_weight,
-            "one_window": self.loss.one_window,
-            "so_far": self.so_far,
-            "in_all": self.loss.in_all,
+            "report_limit": self.limit,
+            "one_window": composed(self.limit, self.reports_per_window),
+            "so_far": composed(self.limit, self.reports_so_far),
+            "in_all": composed(self.limit, self.reports_in_all),
         }
 
     @property
     def counts(self) -> dict[str, int]:
         """The reports that these figures are of."""
         return {
-            "reports_per_window": self.loss.reports_per_window,
+            "reports_per_window": self.reports_per_window,
             "reports_so_far": self.reports_so_far,
-            "reports_in_all": self.loss.reports_in_all,
+            "reports_in_all": self.reports_in_all,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOdometer:
+    """What one device loses to one PTK at most: by one report now, and where all that it sends are for this PTK."""
+
+    ptk_id: str
+    loss: LocalLoss
+    windows: int
+
+    @property
+    def device(self) -> DeviceOdometer:
+        """Of all reports of a device."""
+        one = self.loss
+        return DeviceOdometer(one.limit, one.reports_per_window, one.reports_in_all, self.windows)
+
+    @property
+    def losses(self) -> dict[str, Loss]:
+        """All of its figures, by the names that every interface gives them."""
+        return {"report": self.loss.report, "one_weight": self.loss.one_weight, **self.device.losses}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The reports that these figures are of."""
+        return self.device.counts
 
     @property
     def mechanism(self) -> dict[str, str]:

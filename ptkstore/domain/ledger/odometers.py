@@ -15,7 +15,7 @@ from math import ceil, isfinite
 
 from ptkstore.domain.accounting.accountants import Accountant, loss_of
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, least
-from ptkstore.domain.accounting.local import LocalOdometer
+from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss, LossShares
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import Entry, EntryKind
@@ -80,8 +80,8 @@ class Odometers:
     """All odometers of the blocks that were asked for.
 
     `stream` is the greatest of any block, all of its lines together: blocks hold disjoint rows, so their losses are
-    in parallel. `lines` is the same for each line alone. `local` is what devices lose, of a stream whose rows stay
-    there. It is no loss of a block, and nothing adds the two up.
+    in parallel. `lines` is the same for each line alone. Where rows stay on devices, `device` is what a device loses
+    to the stream, and `local` to each PTK. That is no loss of a block, and nothing adds the two up.
     """
 
     blocks: tuple[LineOdometer, ...]
@@ -90,6 +90,7 @@ class Odometers:
     ptks: tuple[PartyOdometer, ...]
     teams: tuple[PartyOdometer, ...]
     local: tuple[LocalOdometer, ...] = ()
+    device: DeviceOdometer | None = None
 
     @property
     def assured(self) -> Assured:

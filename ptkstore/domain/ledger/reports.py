@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ptkstore.domain.accounting.local import LocalOdometer
+from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import Loss, LossShares
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.odometers import Spent
@@ -58,6 +58,11 @@ def spent_json(spent: Spent) -> dict[str, Any]:
     """Write how many releases there were and what they cost together, as `loss_json` has a loss."""
     figures = {name: loss_json(getattr(spent, name)) for name in ("guarantee", "basic", "tight")}
     return {"releases": spent.releases, **figures}
+
+
+def device_json(odometer: DeviceOdometer) -> dict[str, Any]:
+    """Write what a device loses to all PTKs of a stream; each loss as `loss_json` has it."""
+    return {**{name: loss_json(loss) for name, loss in odometer.losses.items()}, **odometer.counts}
 
 
 def local_json(odometer: LocalOdometer) -> dict[str, Any]:
@@ -137,9 +142,11 @@ def _local_summary(report: Mapping[str, Any], last: str) -> dict[str, Any]:
         "ledger_id": report["ledger_id"],
         "windows": len(report["period"]["windows"]),
         "guarantee": "local",
-        "report_epsilon": local["report"]["epsilon"],
-        "report_delta": local["report"]["delta"],
+        "report_epsilon": local["report_limit"]["epsilon"],
+        "report_delta": local["report_limit"]["delta"],
         "reports_in_all": local["reports_in_all"],
+        "so_far_epsilon": local["so_far"]["epsilon"],
+        "so_far_delta": local["so_far"]["delta"],
         "in_all_epsilon": local["in_all"]["epsilon"],
         "in_all_delta": local["in_all"]["delta"],
         "entries": report["journal"]["entries"],

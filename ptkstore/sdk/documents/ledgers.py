@@ -88,18 +88,24 @@ def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
 
 
 def local_rows(odometers: Odometers) -> list[dict[str, Any]]:
-    """Return what devices lose to each PTK of a stream whose rows stay there; no row is of a block."""
-    return [
-        {
-            "ptk": one.ptk_id,
-            "guarantee": "local",
-            **{f"{name}_epsilon": loss.epsilon for name, loss in one.losses.items()},
-            **{f"{name}_delta": loss.delta for name, loss in one.losses.items() if loss.delta_atto},
-            **one.counts,
-            **one.mechanism,
-        }
+    """Return what devices lose to each PTK of a stream whose rows stay there; no row is of a block.
+
+    The last row, whose PTK is None, is of all PTKs together, also those that are registered no longer.
+    """
+    rows = [
+        {"ptk": one.ptk_id, "guarantee": "local", **_epsilons(one.losses), **one.counts, **one.mechanism}
         for one in odometers.local
     ]
+    if (device := odometers.device) is not None:
+        rows.append({"ptk": None, "guarantee": "local", **_epsilons(device.losses), **device.counts})
+    return rows
+
+
+def _epsilons(losses: Mapping[str, Loss]) -> dict[str, float]:
+    return {
+        **{f"{name}_epsilon": loss.epsilon for name, loss in losses.items()},
+        **{f"{name}_delta": loss.delta for name, loss in losses.items() if loss.delta_atto},
+    }
 
 
 def check_report(content: bytes, public_key: str | None = None) -> Reading:

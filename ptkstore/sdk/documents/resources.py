@@ -11,13 +11,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accounting.assurances import assured, assured_in, assured_of
-from ptkstore.domain.accounting.local import LocalLoss, LocalOdometer
+from ptkstore.domain.accounting.local import DeviceOdometer, LocalLoss, LocalOdometer
 from ptkstore.domain.accounting.losses import ATTO, NANO, Loss, LossShares, capacity_of
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
 from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
-from ptkstore.domain.ledger.reports import local_json, loss_json, shares_json, spent_json
+from ptkstore.domain.ledger.reports import device_json, local_json, loss_json, shares_json, spent_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
@@ -161,6 +161,7 @@ def odometers_document(odometers: Odometers) -> Document:
         "ptks": [_party_document(party) for party in odometers.ptks],
         "teams": [_party_document(party) for party in odometers.teams],
         "local": [{**local_json(one), "windows": one.windows} for one in odometers.local],
+        "device": None if (one := odometers.device) is None else {**device_json(one), "windows": one.windows},
     }
 
 
@@ -185,12 +186,19 @@ def odometers_of(document: Mapping[str, Any]) -> Odometers:
         ptks=tuple(map(_party_of, document["ptks"])),
         teams=tuple(map(_party_of, document["teams"])),
         local=tuple(map(_local_of, document.get("local", ()))),
+        device=None if (device := document.get("device")) is None else _device_of(device),
     )
+
+
+def _device_of(document: Mapping[str, Any]) -> DeviceOdometer:
+    counts = (document[name] for name in ("reports_per_window", "reports_in_all", "windows"))
+    return DeviceOdometer(loss_of(document["report_limit"]), *counts)
 
 
 def _local_of(document: Mapping[str, Any]) -> LocalOdometer:
     loss = LocalLoss(
         loss_of(document["report"]),
+        loss_of(document["report_limit"]),
         loss_of(document["one_weight"]),
         document["reports_per_window"],
         document["reports_in_all"],

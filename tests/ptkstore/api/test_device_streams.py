@@ -108,6 +108,7 @@ def test_odometers_exposure_versions_and_ptks_are_the_same_over_http(api: Api, s
     assert [(one.ptk_id, one.losses, one.counts, one.mechanism) for one in there] == [
         (one.ptk_id, one.losses, one.counts, one.mechanism) for one in here
     ]
+    assert store.service.odometers(STREAM).device == service.odometers(STREAM).device is not None
     assert store.service.exposure(STREAM) == service.exposure(STREAM)
     assert store.service.ptk(PTK) == service.ptk(PTK)
     assert [one["guarantee"]["model"] for one in store.versions(PTK)] == ["local", "local"]
@@ -134,14 +135,17 @@ def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
     assert "The exposure check holds: rows stay on devices" in shown
     for word in ("accountant", "retention", "capacity", "train_partitions"):
         assert word not in shown
-    (row,) = json.loads(at_home(api, "budget", STREAM, "--json"))
+    row, together = json.loads(at_home(api, "budget", STREAM, "--json"))
+    assert (together["ptk"], together["in_all_epsilon"]) == (None, 27.76)
     assert (row["ptk"], row["guarantee"], row["report_epsilon"], row["in_all_epsilon"]) == (
         PTK,
         "local",
         3.47,
         27.76,
     )
-    assert "None of them adds up with losses of blocks" in at_home(api, "budget", STREAM)
+    budget = at_home(api, "budget", STREAM)
+    assert "None of them adds up with losses of blocks" in budget
+    assert "all PTKs together, also earlier ones" in budget
     assert "guarantee: local, one report of a device" in at_home(api, "show", PTK)
     versions = json.loads(at_home(api, "versions", PTK, "--json"))
     assert {row["guarantee"] for row in versions} == {"local, one report of a device"}
@@ -152,7 +156,14 @@ def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
 def test_the_console_shows_no_budget_of_blocks(api: Api) -> None:
     client = signed_in(api, *STREAM_ROLES)
     page = seen(client.get(f"/console/streams/{STREAM}")).text
-    for text in ("stay on devices", "What a device loses", "one device in all windows", "epsilon 27.76", PTK):
+    for text in (
+        "stay on devices",
+        "What a device loses",
+        "one device in all windows",
+        "epsilon 27.76",
+        PTK,
+        "also earlier ones",
+    ):
         assert text in page
     for text in ("Budget per block", "kept for", "Simulate other schedulers"):
         assert text not in page

@@ -191,16 +191,52 @@ def test_odometers_say_what_a_device_loses_beside_the_blocks(world: DeviceWorld)
     read = world.service.odometers(PHONES)
     assert (read.blocks, read.ptks, read.stream.releases) == ((), (), 0)
     (one,) = read.local
-    assert (one.ptk_id, one.reports_so_far) == (PTK, 3)
+    assert (one.ptk_id, one.counts["reports_so_far"]) == (PTK, 3)
     assert {name: loss.epsilon for name, loss in one.losses.items()} == {
         "report": 2.0,
         "one_weight": 2.0,
-        "one_window": 2.0,
-        "so_far": 6.0,
-        "in_all": 16.0,
+        "report_limit": 3.47,
+        "one_window": 3.47,
+        "so_far": 10.41,
+        "in_all": 27.76,
     }
     world.close_phones(30)
-    assert world.service.odometers(PHONES).local[0].so_far == one.loss.in_all
+    assert world.service.odometers(PHONES).local[0].losses["so_far"] == one.loss.in_all
+
+
+def test_what_devices_may_have_lost_never_becomes_less(world: DeviceWorld) -> None:
+    from ptkstore.adapters.keys import verifies
+    from ptkstore.domain.versions.provenance import provenance_in
+    from ptkstore.sdk.documents.ledgers import local_rows
+
+    def told(windows: int) -> tuple[set[tuple[float, float]], set[float]]:
+        """What all interfaces say of by now and of in all, and of all versions."""
+        odometers = world.service.odometers(PHONES)
+        content = world.service.export_ledger(PHONES).content
+        local = json.loads(content)["report"]["local"]
+        summary = read_signed(content, verifies).summary
+        figures = {(row["so_far_epsilon"], row["in_all_epsilon"]) for row in local_rows(odometers)}
+        for one in (local, *local["ptks"]):
+            figures.add((float(one["so_far"]["epsilon"]), float(one["in_all"]["epsilon"])))
+        figures.add((float(summary["so_far_epsilon"]), float(summary["in_all_epsilon"])))
+        assert len(odometers.local) == len(local["ptks"]) == len(world.service.ptks())
+        manifests = [version.content for version in world.service.versions(PTK)]
+        assert len(manifests) == windows
+        shown = {provenance_in(one, PTK).tags()["dp.in_all_epsilon"] for one in manifests}
+        return figures, {one["guarantee"]["in_all"]["epsilon"] for one in manifests} | set(map(float, shown))
+
+    world.register_phishy()
+    world.close_phones(4)
+    world.work(*AVERAGING)
+    assert told(4) == ({(17.35, 27.76)}, {27.76})
+    world.service.update_ptk(PTK, estimator=phishy(epsilon=0.5))
+    assert told(4) == ({(17.35, 27.76)}, {27.76})
+    assert world.service.odometers(PHONES).local[0].losses["report"].epsilon == 0.5
+    world.close_phones(5)
+    world.work(*AVERAGING)
+    assert told(5) == ({(20.82, 27.76)}, {27.76})
+    world.service.deregister_ptk(PTK)
+    assert told(5) == ({(20.82, 27.76)}, {27.76})
 
 
 def test_the_whole_report_loses_more_than_a_weight_where_coordinates_are_clipped(world: DeviceWorld) -> None:
