@@ -67,9 +67,10 @@ def recover_ledger(
     no process that still has one does any job.
 
     Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
-    looked at. A stream whose journal holds another policy than the key store is left as it is, and its owner is told;
-    the others are recovered. Once its policy is put back, recover again. Repeatable, also after a crash; a catalog in
-    step is left as it is.
+    looked at. Streams whose rows stay on devices spend nothing, so that the key store knows nothing of them: versions
+    that the lake holds beyond theirs are taken over in any case. A stream whose journal holds another policy than the
+    key store is left as it is, and its owner is told; the others are recovered. Once its policy is put back, recover
+    again. Repeatable, also after a crash; a catalog in step is left as it is.
 
     Raises
     ------
@@ -98,30 +99,32 @@ def _recover_all(
     streams: Sequence[Stream], begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
 ) -> list[Recovered]:
     doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
-    if not any(doubts.values()):
-        for name, doubt in doubts.items():
-            if doubt is not None:  # a recovery ended before the key store knew of it
-                keys.accept(name, journal, None)
-        return [Recovered(stream.name, in_step=True) for stream in streams]
+    is_behind = any(doubts.values())
+    adopting = [stream.name for stream in streams if is_behind or stream.policy.on_devices]
     recovered = []
     with begin() as uow:
         for stream in streams:
             uow.streams.lock(stream.name)
             doubt = doubts[stream.name]
             recovered.append(_retire(uow, stream, doubt, clock))
-        adopted = _adopt(uow, [stream.name for stream in streams], lake, clock)
-        uow.renew_ledger_id()
-        uow.commit()
-    for stream in streams:
-        keys.accept(stream.name, journal, doubts[stream.name] or None)
-    return [
-        replace(
-            one,
-            versions_adopted=sum(a.versions for a in adopted if a.stream == one.stream),
-            ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.is_kept),
-        )
-        for one in recovered
-    ]
+        adopted = _adopt(uow, adopting, lake, clock) if adopting else []
+        if is_behind or adopted:
+            uow.renew_ledger_id()
+            uow.commit()
+    for name, doubt in doubts.items():
+        # Where nothing is behind, a doubt of 0 is of a recovery that ended before the key store knew of it.
+        if is_behind or adopted or doubt is not None:
+            keys.accept(name, journal, doubt or None)
+    return [_told(one, [a for a in adopted if a.stream == one.stream]) for one in recovered]
+
+
+def _told(one: Recovered, adopted: Sequence[_Adopted]) -> Recovered:
+    return replace(
+        one,
+        in_step=one.in_step and not adopted,
+        versions_adopted=sum(a.versions for a in adopted),
+        ptks_to_register=tuple(a.ptk_id for a in adopted if not a.is_kept),
+    )
 
 
 def _has_another_policy(stream: Stream, keys: KeyStore, journal: JournalView) -> bool:

@@ -14,10 +14,12 @@ from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.reports import read_signed
 from ptkstore.domain.ptks.wanted import WantedPtk
+from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, Refused
-from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, device_policy, phishy
-from tests.support.world import ORIGIN, STREAM, speed, trips
+from tests.journeys.backups import copy_database
+from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, phishy
+from tests.support.world import STREAM, speed, trips
 
 
 @pytest.fixture
@@ -295,9 +297,67 @@ def test_reports_of_other_streams_have_no_such_section(world: DeviceWorld) -> No
     assert world.service.odometers(STREAM).local == ()
 
 
-def test_a_recovered_catalog_takes_its_versions_over(world: DeviceWorld, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_recovered_catalog_takes_its_versions_over(
+    world: DeviceWorld, devices_redis: ForgetfulRedisServer, tmp_path: Path, is_registered: bool
+) -> None:
+    home = world.service.settings.root
+    if is_registered:
+        world.register_phishy()
+        world.close_phones(1)
+        world.work(*AVERAGING)
+    copy_database(home / "catalog.db", tmp_path / "before.db")
+    if not is_registered:
+        world.register_phishy()
+        world.close_phones(1)
+    world.close_phones(3)
+    world.work(*AVERAGING)
+    manifests = [version.manifest for version in world.service.versions(PTK)]
+    world.service.close()
+    for path in home.glob("catalog.db*"):
+        path.unlink()
+    (tmp_path / "before.db").rename(home / "catalog.db")
+
+    restored = DeviceWorld(home, devices_redis, 11)
+    (recovered,) = restored.service.recover_ledger()
+    assert (recovered.in_step, recovered.versions_adopted) == (False, 2 if is_registered else 3)
+    assert recovered.ptks_to_register == (() if is_registered else (PTK,))
+    assert restored.service.recover_ledger()[0].in_step
+    if not is_registered:
+        restored.register_phishy()
+    restored.work(*AVERAGING)
+    assert [version.manifest for version in restored.service.versions(PTK)] == manifests
+    restored.close_phones(4)
+    restored.work(*AVERAGING)
+    versions = restored.service.versions(PTK)
+    assert [version.number for version in versions] == [1, 2, 3, 4]
+    assert [version.manifest for version in versions[:3]] == manifests
+    assert restored.service.ptk_version(PTK, 4)[0]["newest_contributing_window"]["index"] == 3
+    assert restored.views.shown == {PTK: 4}
+    assert restored.service.verify_ledger(PHONES).faults == ()
+    restored.service.close()
+
+
+def test_versions_of_devices_are_taken_over_beside_a_stream_that_lost_no_spend(
+    world: DeviceWorld, devices_redis: ForgetfulRedisServer, tmp_path: Path
+) -> None:
+    home = world.service.settings.root
     world.register_phishy()
+    world.stream()
+    central = world.register()
+    world.publish(0)
+    copy_database(home / "catalog.db", tmp_path / "before.db")
     world.close_phones(2)
     world.work(*AVERAGING)
-    assert world.service.recover_ledger()[0].in_step
-    assert device_policy().origin == ORIGIN
+    world.service.close()
+    for path in home.glob("catalog.db*"):
+        path.unlink()
+    (tmp_path / "before.db").rename(home / "catalog.db")
+
+    restored = DeviceWorld(home, devices_redis, 11)
+    recovered = {one.stream: one for one in restored.service.recover_ledger()}
+    assert (recovered[PHONES].versions_adopted, recovered[STREAM].in_step) == (2, True)
+    assert restored.service.budget(STREAM)[0].state is not BlockState.RETIRED
+    restored.publish(1)
+    assert restored.views.shown == {PTK: 2, central: 2}
+    restored.service.close()
