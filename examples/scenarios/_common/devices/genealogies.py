@@ -17,6 +17,7 @@ from ptklib.draw_discard import Devices, Numeric, Simulation, Specification
 
 _MARK = 1_000
 _AT_ONCE = 500
+_SHARES = tuple(at / 20 for at in range(1, 20))
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,21 @@ def measure_chances(chances: Chances, out: Path) -> Iterator[dict[str, Any]]:
     """Yield the table of variances and survivors; draw how the variances of runs are spread."""
     rows, lines = [], {}
     for k in chances.ks:
-        found = np.sort(variances(k, chances))
+        found = variances(k, chances)
         mean, half = mean_and_half(found)
         error = found.std(ddof=1) / len(found) ** 0.5
         survived = survivors(k, chances.followed)
-        share, deviation = survived / chances.followed, (1 / k * (1 - 1 / k) / chances.followed) ** 0.5
-        lines[f"k = {k}"] = [(value, (at + 0.5) / len(found), 0.0) for at, value in enumerate(found)]
+        stayed, deviation = survived / chances.followed, (1 / k * (1 - 1 / k) / chances.followed) ** 0.5
+        lines[f"k = {k}"] = [(float(np.quantile(found, share)), share, 0.0) for share in _SHARES]
         rows.append(
             [
                 str(k),
                 f"{mean:.3f} ± {half:.3f}",
                 f"{(mean - 1) / error:+.1f}",
-                f"{found[0]:.2f} to {found[-1]:.2f}",
-                f"{share:.4f}",
+                f"{found.min():.2f} to {found.max():.2f}",
+                f"{stayed:.4f}",
                 f"{1 / k:.4f}",
-                f"{(share - 1 / k) / deviation:+.1f}",
+                f"{(stayed - 1 / k) / deviation:+.1f}",
             ]
         )
     yield {
