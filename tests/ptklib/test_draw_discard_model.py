@@ -144,7 +144,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"features": {"c": {"hash_buckets": 8, "values": [1]}}}, "hash_buckets or values"),
     ({"features": {"c": [60, 0]}}, "low < high"),
     ({"features": {"c": [0.5, 1.5, 2.5]}}, "texts, integers"),
-    ({"features": {"c": [object(), 1]}}, "no JSON form"),
+    ({"features": {"c": [1j, 1]}}, "no JSON form"),
     ({"features": {"long": (0, 1)}}, "repeat"),
     ({"model": "poisson"}, "model"),
     ({"average": "median"}, "average"),
