@@ -138,6 +138,7 @@ def test_a_position_is_that_of_a_cursor_alone_and_all_else_stays(url: str) -> No
         JobKind.VALIDATE,
         JobKind.SCHEDULE,
         JobKind.COMPARE,
+        JobKind.AVERAGE,
     }  # which no catalog of before has
     kinds = [(kind, state) for kind in POSITIONS for state in ("ready", "opened", "idle", "ended")]
     rows = [
