@@ -155,6 +155,7 @@ def test_all_processes_of_a_machine_serve_the_api_too(tmp_path: Path) -> None:
         until(lambda: port_in(log) is not None, seconds=300)
         url = f"http://127.0.0.1:{port_in(log)}/readyz"
         assert httpx.get(url, trust_env=False, timeout=60).status_code == 200
-        assert [one.name for one in supervisor.status()] == ["redis", "worker", "relay", "schedule", "api"]
+        names = [one.name for one in supervisor.status()]
+        assert names == ["redis", "devices-redis", "worker", "relay", "schedule", "api"]
     with pytest.raises(httpx.ConnectError):
         httpx.get(url, trust_env=False, timeout=60)
