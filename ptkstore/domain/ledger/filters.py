@@ -90,13 +90,14 @@ class Filters:
     def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
         """Return the blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
         where = self._where(request.blocks)
-        if len(self._numbers[where]) != len(request.blocks):
+        active = self._states[where] == _ACTIVE
+        if len(active) != len(request.blocks):
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
         line = self._line(request)
         charge = _column(line, request.charge)
-        if self._surely_fit(request.blocks, line, charge):
+        if active.all() and line.surely_fit(where, charge):
             return ()
-        fits = line.fits(where, charge) & (self._states[where] == _ACTIVE)
+        fits = line.fits(where, charge) & active
         return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
     def surely_fit(self, requests: Sequence[BudgetRequest]) -> bool:
