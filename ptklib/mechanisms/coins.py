@@ -17,8 +17,15 @@ other 56 drawn."""
 _WORDS = 2**64
 
 
-def tossed(n: int, rate: float) -> Bools:
+def tossed(n: int, rate: float, stream: KeyStream | None = None) -> Bools:
     """Return `n` independent coins, each True with probability `rate`, rounded down to 64 bits.
+
+    Parameters
+    ----------
+    n : int
+    rate : float
+    stream : KeyStream, optional
+        Of the piece of work that tosses them; a fresh one without.
 
     Notes
     -----
@@ -27,7 +34,7 @@ def tossed(n: int, rate: float) -> Bools:
     whole, first, rest = _threshold(rate)
     if whole:
         return np.ones(n, dtype=np.bool_)
-    stream = KeyStream()
+    stream = stream or KeyStream()
     drawn = stream.octets(n)
     heads = np.asarray(drawn < first, dtype=np.bool_)
     ties = np.flatnonzero(drawn == first)
@@ -35,12 +42,12 @@ def tossed(n: int, rate: float) -> Bools:
     return heads
 
 
-def sampled(n: int, rate: float) -> Ints:
+def sampled(n: int, rate: float, stream: KeyStream | None = None) -> Ints:
     """Return the places, in order, of the coins that are True among `n` that fall as those of `tossed`."""
     whole, first, rest = _threshold(rate)
     if whole or first:
-        return np.flatnonzero(tossed(n, rate))
-    stream = KeyStream()
+        return np.flatnonzero(tossed(n, rate, stream))
+    stream = stream or KeyStream()
     ties = np.flatnonzero(stream.octets(n) == 0)
     return np.asarray(ties[_rest_is_below(rest, len(ties), stream)])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +36,7 @@ _WHOLE = 1 - 1e-9
 ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """Public sizes of a model."""
 
@@ -45,24 +46,24 @@ class Shape:
     hidden: tuple[int, ...]
     n_scores: int
 
-    @property
+    @cached_property
     def layers(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the weights of each layer; the last column belongs to the constant input."""
         fan_in = (self.n_inputs, *self.hidden)
         return tuple((out, into + 1) for into, out in zip(fan_in, (*self.hidden, self.n_scores), strict=True))
 
-    @property
+    @cached_property
     def ones(self) -> tuple[int, ...]:
         """Integer that stands for 1 among the inputs of each layer."""
         return (self.one, *map(unit_of, self.hidden))
 
-    @property
+    @cached_property
     def n_weights(self) -> int:
         """Number of weights of all layers."""
         return sum(out * into for out, into in self.layers)
 
     def split(self, flat: Floats) -> list[Floats]:
-        """Return the part of each layer of a vector of all weights."""
+        """Return a view of the part of each layer of a vector of all weights."""
         stops = np.cumsum([out * into for out, into in self.layers])[:-1]
         parts = np.split(flat, stops)
         return [part.reshape(size) for part, size in zip(parts, self.layers, strict=True)]

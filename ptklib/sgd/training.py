@@ -7,6 +7,7 @@ import numpy as np
 from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms import additive
 from ptklib.mechanisms.coins import sampled, tossed
+from ptklib.mechanisms.stream import KeyStream
 from ptklib.sgd.encoding import Encoding
 from ptklib.sgd.heads import Head
 from ptklib.sgd.network import ROWS_AT_ONCE, UNIT, Network, Shape, quantised
@@ -27,12 +28,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def sample(self, rate: float) -> Ints:
-        """Return the places of a fresh Poisson sample."""
+    def sample(self, rate: float, stream: KeyStream) -> Ints:
+        """Return the places of a fresh Poisson sample, by coins from the stream of a training."""
         if self.starts is None:
-            return sampled(len(self), rate)
+            return sampled(len(self), rate, stream)
         lengths = np.diff(self.starts, append=len(self))
-        return np.flatnonzero(np.repeat(tossed(len(self.starts), rate), lengths))
+        return np.flatnonzero(np.repeat(tossed(len(self.starts), rate, stream), lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +72,14 @@ def train(
     step_size = descent.step_size(plan.step_scale * worth, shape.n_weights, sampling.n_steps)
     weights = np.concatenate([layer.ravel() for layer in start])
     noised = additive.gaussian_steps(scale=plan.step_scale, size=shape.n_weights)
+    layers, stream = shape.split(weights), KeyStream()
     speed, mean, averaged = np.zeros_like(weights), np.zeros_like(weights), 0
     for step in range(sampling.n_steps):
-        network = Network(shape, quantised(shape.split(weights)), head)
-        exact = _gradient(examples, examples.sample(sampling.rate), encoding, network, descent.clip_norm)
+        network = Network(shape, quantised(layers), head)
+        places = examples.sample(sampling.rate, stream)
+        exact = _gradient(examples, places, encoding, network, descent.clip_norm)
         speed = descent.momentum * speed + (1 - descent.momentum) * (noised(exact) * worth)
-        weights = weights - step_size * speed
+        weights -= step_size * speed
         if 2 * step + 1 >= sampling.n_steps:
             averaged += 1
             mean += (weights - mean) / averaged
@@ -91,7 +94,7 @@ def _gradient(
     for start in range(0, max(len(places), 1), ROWS_AT_ONCE):
         some = places[start : start + ROWS_AT_ONCE]
         part = network.clipped_gradient(
-            encoding.inputs(examples.rows[some]), examples.labels[some], clip_norm
+            encoding.inputs(examples.rows.take(some, axis=0)), examples.labels.take(some), clip_norm
         ).astype(np.int64)
         total = part if total is None else total + part
     assert total is not None

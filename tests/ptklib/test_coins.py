@@ -10,6 +10,7 @@ from scipy import stats
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import coins
 from ptklib.mechanisms.coins import sampled, tossed, uniform_below, uniforms_below
+from ptklib.mechanisms.stream import KeyStream
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:
@@ -63,6 +64,17 @@ def test_a_place_is_uniform() -> None:
     assert len(found) == 7
     assert stats.chisquare(found).pvalue > 1e-6
     assert uniform_below(1) == 0
+
+
+@pytest.mark.parametrize("rate", [2.0**-10, 0.3])
+def test_coins_of_one_piece_of_work_come_one_after_another_from_its_stream(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = KeyStream()
+    monkeypatch.setattr(coins, "KeyStream", None)  # no other stream is made
+    first, second = (sampled(50_000, rate, stream) for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert tossed(50_000, rate, stream).any()
 
 
 class Words:

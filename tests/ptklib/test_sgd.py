@@ -137,12 +137,12 @@ def test_a_step_adds_the_gradient_of_the_sample_alone(monkeypatch: pytest.Monkey
         return units
 
     monkeypatch.setattr(additive, "_noised", without_noise)
-    monkeypatch.setattr("ptklib.sgd.training.sampled", lambda n, rate: np.arange(0, n, 2))
+    monkeypatch.setattr("ptklib.sgd.training.sampled", lambda n, rate, stream: np.arange(0, n, 2))
     rows, _, label = problem(100)
     classifier(epochs=0.05, batch_rate=0.05).fit(rows, label)
     half = seen[1]
     seen.clear()
-    monkeypatch.setattr("ptklib.sgd.training.sampled", lambda n, rate: np.arange(n))
+    monkeypatch.setattr("ptklib.sgd.training.sampled", lambda n, rate, stream: np.arange(n))
     classifier(epochs=0.05, batch_rate=0.05).fit(rows[::2], label[::2])
     assert [seen[0].tolist(), seen[1].tolist()] == [[50], half.tolist()]
 

@@ -15,6 +15,7 @@ from ptklib.arrays import Floats, Ints
 from ptklib.events import DiscreteGaussian, PoissonSampled
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.inputs import InputTable
+from ptklib.mechanisms.stream import KeyStream
 from ptklib.sgd import tables, training
 from ptklib.sgd.encoding import Encoding, encoding_of, unit_of
 from ptklib.sgd.heads import LABEL_UNITS, Head, Logistic, Number, Softmax
@@ -177,16 +178,17 @@ def test_rows_without_a_finite_number_are_not_kept() -> None:
 def test_rows_of_a_unit_share_one_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def coins(n: int, rate: float) -> Any:
+    def coins(n: int, rate: float, stream: KeyStream) -> Any:
         asked.append(n)
         return np.arange(n) % 2 == 0
 
     monkeypatch.setattr(training, "tossed", coins)
     examples = Examples(np.zeros((7, 1), dtype=np.int64), np.zeros(7, dtype=np.int64), np.array([0, 3, 4]))
-    assert examples.sample(0.5).tolist() == [0, 1, 2, 4, 5, 6]
+    stream = KeyStream()
+    assert examples.sample(0.5, stream).tolist() == [0, 1, 2, 4, 5, 6]
     assert asked == [3]
     alone = Examples(examples.rows, examples.labels, None)
-    assert len(np.unique([len(alone.sample(0.5)) for _ in range(40)])) > 1
+    assert len(np.unique([len(alone.sample(0.5, stream)) for _ in range(40)])) > 1
 
 
 @given(
