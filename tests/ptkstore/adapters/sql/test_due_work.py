@@ -34,12 +34,18 @@ def test_a_look_for_due_work_reads_no_jobs_of_later_windows(tmp_path: Path) -> N
 
 
 @pytest.mark.real
-def test_a_search_that_comes_again_is_prepared_by_postgresql(catalog_url: str) -> None:
+def test_a_search_that_comes_again_is_prepared_by_postgresql_and_planned_once(catalog_url: str) -> None:
     """It is sought ten times a second. A rollback would have psycopg forget what it has prepared."""
     with SqlCatalog(catalog_url) as catalog:
-        for _ in range(7):  # psycopg prepares a statement once it came five times
+        for _ in range(20):  # psycopg prepares a statement once it came five times
             with catalog.read() as uow:
                 uow.jobs.due(NOW, 200, deliveries=False)
         with catalog.read() as uow:
-            prepared = uow.jobs._connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements")
-            assert any("row_number" in statement for statement in prepared.scalars())
+            prepared = uow.jobs._connection.exec_driver_sql(
+                "SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements"
+            )
+            ((planned_once, planned_anew),) = (
+                plans for statement, *plans in prepared if "row_number" in statement
+            )
+            assert planned_once > 10
+            assert planned_anew == 0
