@@ -53,7 +53,7 @@ class SqlShares(CatalogPart):
         else:
             bounds["small"] = small
             query = _due(deliveries=False, team_code=False, small=True)
-        return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars())
+        return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars().all())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
         """Tell whether a slot is left for this job; nobody else hears of team code's until the transaction ends."""
@@ -86,16 +86,17 @@ def _due(*, deliveries: bool, team_code: bool, small: bool = False) -> Select[An
     job = t.jobs.c
     due = job.due_at + case((of_kind(t.jobs, *_LAST), _PUT_OFF), else_=0)
     window = func.coalesce(job.window_index, -1)  # many windows may have closed at once
-    place = func.row_number().over(partition_by=job.share, order_by=(due, window, job.id))
     # numbers before texts: PostgreSQL sorts such rows in half the time
-    query = select(due.label("due"), window, job.share, job.id, place.label("place")).where(CLAIMABLE)
+    query = select(due.label("due"), window.label("window"), job.share, job.id).where(CLAIMABLE)
     if not deliveries:
         query = query.where(~of_kind(t.jobs, *DELIVERIES))
     if not team_code:
         query = query.where(func.coalesce(~_RUNS_TEAM_CODE, true()))
     if small:
         query = query.where(of_kind(t.jobs, JobKind.TRAIN), job.n_rows <= bindparam("small"))
-    ready = query.subquery("ready")
+    found = query.subquery("found").c
+    place = func.row_number().over(partition_by=found.share, order_by=(found.due, found.window, found.id))
+    ready = select(found.due, found.share, found.id, place.label("place")).subquery("ready")
     held = select(job.share, func.count().label("n")).where(leased(t.jobs), ~of_kind(t.jobs, *DELIVERIES))
     held_by = held.group_by(job.share).subquery("held")
     return (
