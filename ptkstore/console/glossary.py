@@ -21,6 +21,10 @@ GLOSSARY: Final = {
         "Each device adds noise before it sends anything, so its loss holds towards the store as well. No block is "
         "charged, and the loss adds up with no loss of blocks."
     ),
+    "spread": (
+        "How far the copies of the model differ, over what is expected of them. A healthy one is from .3 to 3."
+    ),
+    "drift": "How far the model moved since the version before, over all of its weights.",
     "spent": "Privacy loss of runs that opened rows. It never comes back.",
     "reserved": "Privacy loss that is promised to runs that have not opened rows yet.",
     "accountant": "The rule by which the losses on one block are added up.",

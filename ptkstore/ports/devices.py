@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from ptkstore.domain.streams.report_counts import Counts
 from ptkstore.domain.tickets import Refusal
 
 if TYPE_CHECKING:
@@ -76,6 +77,29 @@ class InstancesView(Protocol):
 
     def all(self, ptk_id: str, epoch: str) -> Weights:
         """Return the k instances of an epoch, (k, n_weights), int32.
+
+        Raises
+        ------
+        UnknownName
+            When the epoch is over, or its instances were lost.
+        Unavailable
+            When nobody can tell now.
+        """
+
+    def read_window(
+        self, ptk_id: str, epoch: str, window: int, *, since: int | None
+    ) -> tuple[Weights, Counts]:
+        """Return the instances of an epoch as a window closes, and what came of reports meanwhile.
+
+        Both are as they were at one moment, but for reports that are being written then. It is remembered what had been
+        counted, so that the next window counts on from there; reading a window again counts from the same place.
+
+        Parameters
+        ----------
+        ptk_id, epoch : str
+        window : int
+        since : int or None
+            The window that is counted from, which was read before; None: from the beginning of the epoch.
 
         Raises
         ------
@@ -155,3 +179,12 @@ class Reports(Protocol):
 
     async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
         """Write a report over a uniformly random instance of k, whichever was drawn; None if it counts."""
+
+    async def count_refused(self, ptk_id: str, epoch: str, reason: str) -> None:
+        """Count a report that was refused; of an epoch that is over, nothing is counted.
+
+        Parameters
+        ----------
+        reason : str
+            One of a fixed set, so that counts have a fixed size.
+        """

@@ -237,6 +237,13 @@ class VersionOut(Wire):
     guarantee: dict[str, Any]
     assurance: str | None = None
     asserted_by: str | None = None
+    instances: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="of a version that devices trained: the spread of what was averaged against the law, how far "
+            "the average moved, and how many reports were taken and refused, in powers of two"
+        ),
+    ] = None
     manifest_sha256: str
 
 

@@ -12,9 +12,10 @@ import redis
 from ptklib import DrawDiscardModel
 from ptklib.draw_discard import Specification, draw_instance, make_report, put_report
 from ptkstore.adapters.devices import RedisInstances
-from ptkstore.adapters.devices.keys import instances_key
+from ptkstore.adapters.devices.keys import counts_key, instances_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.domain.accounting.losses import NO_LOSS
+from ptkstore.domain.streams.report_counts import TAKEN
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Closing, Policy, RowPlace, Stream
 from ptkstore.ports.devices import Epoch
@@ -105,6 +106,7 @@ class DeviceWorld(World):
         with redis.Redis.from_url(self.url) as client:
             packed = {str(place): row.astype("<i4").tobytes() for place, row in enumerate(instances)}
             client.hset(instances_key(PTK, epoch.id), mapping=packed)
+            client.hincrby(counts_key(PTK, epoch.id), TAKEN, len(tables))
         return instances
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptkstore.adapters.devices.forgetting import check_forgets
-from ptkstore.adapters.devices.keys import epoch_key, instances_key, over_key, puts_key
+from ptkstore.adapters.devices.keys import counts_key, epoch_key, instances_key, marks_key, over_key
+from ptkstore.domain.streams.report_counts import TAKEN, Counts, counted_since
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.ports.devices import Epoch
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 5.0
 _PACKED = np.dtype("<i4")
+_OF_AN_EPOCH = (instances_key, counts_key, marks_key)
 
 
 class RedisInstances:
@@ -37,16 +40,35 @@ class RedisInstances:
         """Return the k instances of an epoch, all as they were at one moment."""
         with _answers():
             found = self._client.hgetall(instances_key(ptk_id, epoch))
-        rows = [found.get(b"%d" % place) for place in range(len(found))]
-        if not rows or None in rows or len({len(row) for row in rows if row is not None}) != 1:
-            raise UnknownName("epoch", epoch)
-        packed = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=_PACKED)
-        return packed.reshape(len(rows), -1).astype(np.int32)
+        return _unpacked(found, epoch)
+
+    def read_window(
+        self, ptk_id: str, epoch: str, window: int, *, since: int | None
+    ) -> tuple[Weights, Counts]:
+        """Return the instances and what came of reports, both as they were at one moment."""
+        key = marks_key(ptk_id, epoch)
+        with _answers(), self._client.pipeline() as commands:
+            commands.hgetall(instances_key(ptk_id, epoch))
+            commands.hgetall(counts_key(ptk_id, epoch))
+            commands.hgetall(key)
+            found, counted, marked = commands.execute()
+            weights = _unpacked(found, epoch)
+            now = {outcome.decode(): int(count) for outcome, count in counted.items()}
+            marks = {int(number): json.loads(text) for number, text in marked.items()}
+            marks = {number: counts for number, counts in marks.items() if number < window}
+            commands.hset(key, str(window), json.dumps(now))
+            if gone := [number for number in marks if since in marks and number < since]:
+                commands.hdel(key, *map(str, gone))
+            commands.get(epoch_key(ptk_id))
+            said = _epoch(commands.execute()[-1])
+            if said is None or said.id != epoch:
+                self._client.unlink(key)
+        return weights, counted_since(since, marks, now)
 
     def puts(self, ptk_id: str, epoch: str) -> int:
         """Return how many reports were put since an epoch began."""
         with _answers():
-            return int(self._client.get(puts_key(ptk_id, epoch)) or 0)
+            return int(self._client.hget(counts_key(ptk_id, epoch), TAKEN) or 0)
 
     def begin(
         self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
@@ -66,7 +88,7 @@ class RedisInstances:
             commands.set(key, f"{fresh.id} {fresh.specification}")
             if now is not None:
                 commands.rpush(over_key(ptk_id), now.id)
-                commands.unlink(instances_key(ptk_id, now.id), puts_key(ptk_id, now.id))
+                commands.unlink(*(key(ptk_id, now.id) for key in _OF_AN_EPOCH))
             try:
                 commands.execute()
             except WatchError:
@@ -89,7 +111,7 @@ class RedisInstances:
             over = [
                 key(ptk_id, epoch.decode())
                 for epoch in self._client.lrange(over_key(ptk_id), 0, -1)
-                for key in (instances_key, puts_key)
+                for key in _OF_AN_EPOCH
             ]
             if over:
                 self._client.unlink(*over)
@@ -116,6 +138,15 @@ class RedisInstances:
             socket_connect_timeout=PATIENCE_SECONDS,
             retry=Retry(NoBackoff(), 1),  # a connection of before a restart; whoever calls tries again later
         )
+
+
+def _unpacked(found: Mapping[bytes, bytes], epoch: str) -> Weights:
+    """Return instances by their places; `UnknownName` if one is missing or of another length."""
+    rows = [found.get(b"%d" % place) for place in range(len(found))]
+    if not rows or None in rows or len({len(row) for row in rows if row is not None}) != 1:
+        raise UnknownName("epoch", epoch)
+    packed = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=_PACKED)
+    return packed.reshape(len(rows), -1).astype(np.int32)
 
 
 def _epoch(said: bytes | None) -> Epoch | None:

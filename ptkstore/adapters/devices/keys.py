@@ -15,9 +15,14 @@ def instances_key(ptk_id: str, epoch: str) -> str:
     return f"{PREFIX}{ptk_id}:{epoch}:instances"
 
 
-def puts_key(ptk_id: str, epoch: str) -> str:
-    """Return where the reports of an epoch that were put are counted."""
-    return f"{PREFIX}{ptk_id}:{epoch}:puts"
+def counts_key(ptk_id: str, epoch: str) -> str:
+    """Return where reports of an epoch are counted: a hash from what came of them to how many they are."""
+    return f"{PREFIX}{ptk_id}:{epoch}:counts"
+
+
+def marks_key(ptk_id: str, epoch: str) -> str:
+    """Return where it is said what was counted when windows were read: a hash from their numbers to JSON."""
+    return f"{PREFIX}{ptk_id}:{epoch}:marks"
 
 
 def over_key(ptk_id: str) -> str:

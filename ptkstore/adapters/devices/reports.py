@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 
 from ptkstore.adapters.devices.connection import RedisConnection
-from ptkstore.adapters.devices.keys import epoch_key, instances_key, puts_key, ticket_key
+from ptkstore.adapters.devices.keys import counts_key, epoch_key, instances_key, ticket_key
+from ptkstore.domain.streams.report_counts import TAKEN
 from ptkstore.domain.tickets import Refusal
 
 _DRAWN, _PUT = b"drawn", b"put"
@@ -54,14 +55,23 @@ class RedisReports:
 
     async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
         """Write a report over an instance."""
-        key, count = instances_key(ptk_id, epoch), puts_key(ptk_id, epoch)
+        key, counts = instances_key(ptk_id, epoch), counts_key(ptk_id, epoch)
         *_, now = await self._redis.ask(
-            ("HSET", key, secrets.randbelow(k), report), ("INCR", count), ("GET", epoch_key(ptk_id))
+            ("HSET", key, secrets.randbelow(k), report),
+            ("HINCRBY", counts, TAKEN, 1),
+            ("GET", epoch_key(ptk_id)),
         )
         if _goes_on(now, epoch):
             return None
-        await self._redis.ask(("UNLINK", key, count))
+        await self._redis.ask(("UNLINK", key, counts))
         return Refusal.EPOCH_OVER
+
+    async def count_refused(self, ptk_id: str, epoch: str, reason: str) -> None:
+        """Count a report that was refused, while its epoch goes on."""
+        counts = counts_key(ptk_id, epoch)
+        _, now = await self._redis.ask(("HINCRBY", counts, reason, 1), ("GET", epoch_key(ptk_id)))
+        if not _goes_on(now, epoch):
+            await self._redis.ask(("UNLINK", counts))
 
     def close(self) -> None:
         """Give the connection back."""

@@ -10,6 +10,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,7 +23,7 @@ from ptkstore.api.problems import answer, plain_problem, problem_of
 from ptkstore.api.requests.envelope import REQUEST_ID, SAFE_HEADERS, STRICT_TRANSPORT
 from ptkstore.application.devices.served_models import ServedModel
 from ptkstore.domain.tickets import Refusal, Ticket
-from ptkstore.errors import PtkStoreError, TooManyRequests, UnknownName
+from ptkstore.errors import PtkStoreError, TooManyRequests, Unavailable, UnknownName
 from ptkstore.wire.problems import TYPE_PREFIX, Problem
 from ptkstore.wiring import Service
 
@@ -118,6 +119,8 @@ class DeviceRoutes:
         except _Refused as refused:
             self._counts.saw(refused.ptk_id, refused.outcome)
             await self._refuse(scope, receive, send, refused)
+            if act == self._put:
+                await self._count_report(refused)
         except PtkStoreError as error:
             self._counts.saw(UNKNOWN, error.code)
             await self._answer(scope, receive, send, problem_of(error, secrets.token_hex(8)), {})
@@ -129,6 +132,13 @@ class DeviceRoutes:
                 500, "this is for the operator, who finds it by the request id", request_id
             )
             await self._answer(scope, receive, send, problem, {})
+
+    async def _count_report(self, refused: _Refused) -> None:
+        """Count a report that was refused for all processes; nobody waits for it."""
+        epoch = self._models.epoch_of(refused.ptk_id)
+        if epoch is not None:
+            with suppress(Unavailable):
+                await self._service.reports.count_refused(refused.ptk_id, epoch, refused.outcome)
 
     async def _specification(self, scope: Scope, receive: Receive, send: Send) -> None:
         ticket, _ = self._admitted(scope)

@@ -65,6 +65,11 @@ class ServedModels:
             kept.over.add(epoch)  # for ever: an epoch that is over never comes back
         return model
 
+    def epoch_of(self, ptk_id: str) -> str | None:
+        """Return the epoch of a PTK that is served now; None if none is."""
+        kept = self._kept.get(ptk_id)
+        return None if kept is None else kept.model.epoch
+
     def close(self) -> None:
         """Read nothing any more."""
         if self._refreshing is not None:

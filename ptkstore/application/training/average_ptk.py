@@ -17,10 +17,11 @@ from ptkstore.application.versions.elections import elect
 from ptkstore.domain.jobs import Job, JobKind, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.report_counts import Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
-from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
+from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name
 from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.devices import DevicePtk, Epoch, InstancesView
@@ -60,18 +61,23 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     ptk_id = str(job.ptk_id)
     with begin() as uow:
         spec, stream = uow.ptks.lock(ptk_id), uow.streams.get(job.stream)
+        previous = uow.versions.latest(ptk_id)
     if spec is None or not spec.is_averaged:
         _withdraw(job, begin)
         return
     try:
-        ptk, epoch, instances = _instances(ptk_id, averaging)
+        ptk, epoch, instances, counts = _instances(job, previous, averaging)
     except Unavailable:
         _notify_once(job, INSTANCES_AWAY, begin, clock)
         raise
     estimator = estimator_from_spec(spec.estimator)
     if not epoch.specification == ptk.specification.digest == estimator.specification.digest:
         raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
-    averaged = {"epoch": epoch.id, **_described(ptk, instances)}
+    averaged = {
+        "epoch": epoch.id,
+        **_described(ptk, instances),
+        "reports_at_most": reports_told(counts),
+    }
     steps.reached("averaged", job.id)
     keys, staging = averaging.keys, averaging.staging
     _destroy_drafts_of_before(job, averaging, begin)
@@ -89,12 +95,19 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     steps.reached("average-elected", job.id)
 
 
-def _instances(ptk_id: str, averaging: Averaging) -> tuple[DevicePtk, Epoch, Weights]:
+def _instances(
+    job: Job, previous: Version | None, averaging: Averaging
+) -> tuple[DevicePtk, Epoch, Weights, Counts]:
+    """Return what the window found, and what came of reports since the version before was averaged."""
     ptk, epoch = averaging.epoch_of()
+    since = None
+    if previous is not None and previous.content.get("instances", {}).get("epoch") == epoch.id:
+        since = previous.window_index
+    read = averaging.instances.read_window
     try:
-        return ptk, epoch, averaging.instances.all(ptk_id, epoch.id)
+        return ptk, epoch, *read(ptk.ptk_id, epoch.id, job.window.index, since=since)
     except UnknownName:
-        raise Unavailable(f"the instances of PTK {ptk_id} were lost a moment ago") from None
+        raise Unavailable(f"the instances of PTK {ptk.ptk_id} were lost a moment ago") from None
 
 
 def _described(ptk: DevicePtk, instances: Weights) -> dict[str, Any]:

@@ -45,7 +45,11 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
         },
     )
     if "instances" in newest:
-        print_fields("instances", newest["instances"])
+        reports = newest["instances"].get("reports_at_most")  # a version of before has none
+        others = {name: value for name, value in newest["instances"].items() if name != "reports_at_most"}
+        print_fields("instances", others)
+        if reports is not None:
+            print_fields("reports", {f"{name}_at_most": count for name, count in reports.items()})
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:

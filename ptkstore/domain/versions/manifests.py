@@ -125,7 +125,7 @@ def local_content_of(
     local : LocalLoss
         What each device loses.
     instances : mapping
-        What was averaged: the id of its `epoch`, `k`, `spread` and `moved`.
+        What was averaged: the id of its `epoch`, `k`, `spread`, `moved` and `reports_at_most`.
     """
     window = _span(stream.policy, job.window.index)
     return {

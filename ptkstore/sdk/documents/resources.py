@@ -118,6 +118,7 @@ def version_document(version: Published) -> Document:
         "newest_contributing_window": content["newest_contributing_window"],
         "guarantee": content["guarantee"],
         **assured_in(content, version.ptk_id).document(),
+        "instances": content.get("instances"),
         "manifest_sha256": version.sha256,
     }
 

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 from typer.testing import CliRunner
 
 from ptklib import DrawDiscardModel
+from ptkstore.adapters.devices.keys import counts_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.cli.main import app
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
 from ptkstore.sdk import Store, connect
+from ptkstore.wiring.work import epoch_of_ptk
 from tests.support.api_server import Api, arrow, ingest, problem
 from tests.support.console_pages import seen, signed_in
 from tests.support.device_streams import AVERAGING, PTK, fresh_database, phishy
@@ -49,6 +52,11 @@ def api(tmp_path_factory: pytest.TempPathFactory, devices_redis: ForgetfulRedisS
         world.service.register_ptk(
             team="taxi", name="phishy", stream=STREAM, estimator=phishy(), train_frequency="1d"
         )
+        world.service.close_windows(STREAM, ORIGIN + DAY)
+        world.work(*AVERAGING)
+        _, epoch = epoch_of_ptk(PTK, world.service)
+        with redis.Redis.from_url(url) as client:
+            client.hset(counts_key(PTK, epoch.id), mapping={"put": 900, "norm": 20})
         world.service.close_windows(STREAM, ORIGIN + 2 * DAY)
         world.work(*AVERAGING)
         yield api
@@ -149,6 +157,16 @@ def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
     assert "guarantee: local, one report of a device" in at_home(api, "show", PTK)
     versions = json.loads(at_home(api, "versions", PTK, "--json"))
     assert {row["guarantee"] for row in versions} == {"local, one report of a device"}
+    shown = at_home(api, "show", PTK)
+    for line in (
+        "reports.taken_at_most: 1024\n",
+        'reports.refused_at_most: {"norm": 32}\n',
+        "instances.moved: 0.0\n",
+        "instances.spread: ",
+        "newest.reports_in_all: 8\n",
+        'newest.in_all: {"delta": 0.0, "epsilon": 27.76}\n',
+    ):
+        assert line in shown
     assert STREAM in at_home(api, "stream", "list")
     assert PTK in at_home(api, "list")
 
@@ -170,7 +188,21 @@ def test_the_console_shows_no_budget_of_blocks(api: Api) -> None:
     ptk = seen(client.get(f"/console/ptks/{PTK}")).text
     assert "one report of a device loses" in ptk
     assert "3.47 per report" in ptk
+    for text in ("27.76", "8 reports, 1 in a window", "at most 1,024", "norm: at most 32"):
+        assert text in ptk
+    for text in ("spread", "drift", "one device loses in all"):
+        assert text in ptk
     assert "rows stay on devices" in seen(client.get("/console/")).text
+
+
+def test_versions_tell_how_many_reports_came_and_what_they_did(api: Api, store: Store) -> None:
+    first, second = store.versions(PTK)
+    assert first["instances"]["reports_at_most"] == {"taken": 0, "refused": {}}
+    assert second["instances"]["reports_at_most"] == {"taken": 1_024, "refused": {"norm": 32}}
+    assert (first["instances"]["moved"], second["instances"]["moved"]) == (None, 0.0)
+    assert second["instances"]["spread"] > 0
+    reply = api.acting(Role.CONSUMER).get(f"/v1/ptks/{PTK}/versions")
+    assert [one["instances"] for one in reply.json()["items"]] == [first["instances"], second["instances"]]
 
 
 def test_metrics_count_no_local_loss_as_a_training(api: Api) -> None:

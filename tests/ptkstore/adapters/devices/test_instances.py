@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -129,11 +129,55 @@ def test_what_a_late_put_left_of_an_epoch_that_is_over_is_forgotten(
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{second.id}:instances".encode()]
 
 
+def put(client: Any, epoch: Epoch, **outcomes: int) -> None:
+    for outcome, count in outcomes.items():
+        client.hincrby(f"ptkd:{PTK}:{epoch.id}:counts", outcome, count)
+
+
+def test_a_window_counts_from_the_one_that_its_caller_names(instances: RedisInstances, client: Any) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0))
+
+    def counted(window: int, since: int | None) -> Mapping[str, int]:
+        return instances.read_window(PTK, epoch.id, window, since=since)[1]
+
+    assert counted(0, None) == {}
+    put(client, epoch, put=5)
+    assert counted(1, 0) == {"put": 5}
+    put(client, epoch, put=2, norm=1)
+    assert counted(1, 0) == {"put": 7, "norm": 1}  # a second try counts from the same place
+    put(client, epoch, put=1)
+    assert counted(2, 1) == {"put": 1, "norm": 0}
+    put(client, epoch, put=1)
+    assert counted(3, 1) == {"put": 2, "norm": 0}  # window 2 was not published
+    marks = f"ptkd:{PTK}:{epoch.id}:marks"
+    assert set(client.hkeys(marks)) == {b"1", b"2", b"3"}
+    assert counted(4, 3) == {"put": 0, "norm": 0}
+    assert set(client.hkeys(marks)) == {b"3", b"4"}
+    assert counted(5, None) == {"put": 9, "norm": 1}
+
+
+def test_counts_end_with_their_epoch(instances: RedisInstances, client: Any) -> None:
+    first = instances.begin(PTK, FIRST, weights(0))
+    put(client, first, put=5)
+    instances.read_window(PTK, first.id, 0, since=None)
+    second = instances.begin(PTK, SECOND, weights(50), replaces=first)
+    assert client.keys("*:counts") + client.keys("*:marks") == []
+    assert instances.read_window(PTK, second.id, 1, since=None)[1] == {}
+    put(client, first, put=1)  # by a put that was on its way
+    with pytest.raises(UnknownName):
+        instances.read_window(PTK, first.id, 1, since=0)
+    instances.forget_older(PTK)
+    assert client.keys(f"*:{first.id}:*") == []
+    instances.forget(PTK)
+    assert client.keys("*:counts") + client.keys("*:marks") == []
+
+
 def test_a_server_that_is_away_is_unavailable(tmp_path_factory: pytest.TempPathFactory) -> None:
     away = RedisInstances(ForgetfulRedisServer(tmp_path_factory.mktemp("away")).client_url)
     for ask in (
         lambda: away.epoch(PTK),
         lambda: away.all(PTK, "e"),
+        lambda: away.read_window(PTK, "e", 0, since=None),
         lambda: away.begin(PTK, FIRST, weights(0)),
         lambda: away.forget(PTK),
         away.check,

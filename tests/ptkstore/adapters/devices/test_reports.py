@@ -146,12 +146,31 @@ def test_after_an_epoch_nothing_is_drawn_and_a_put_leaves_nothing(
             await reports.draw(PTK, epoch.id, K, mark(), 60),
             await reports.spend(PTK, epoch.id, ticket),
             await reports.put(PTK, epoch.id, K, b"x" * BYTES),
+            await reports.count_refused(PTK, epoch.id, "range"),
         ]
 
-    assert asked(url, late) == [Refusal.EPOCH_OVER] * 3
+    assert asked(url, late) == [*[Refusal.EPOCH_OVER] * 3, None]
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{later.id}:instances".encode()]
-    assert client.keys("*:puts") == []
+    assert client.keys("*:counts") == []
     assert set(client.hvals(f"ptkd:{PTK}:{later.id}:instances")) == {bytes(BYTES)}
+
+
+def test_processes_count_what_came_of_reports_together(url: str, epoch: Epoch) -> None:
+    async def many(reports: RedisReports) -> None:
+        others = [reports, RedisReports(url), RedisReports(url)]
+        puts = (one.put(PTK, epoch.id, K, b"x" * BYTES) for one in others * 4)
+        refusals = (one.count_refused(PTK, epoch.id, "norm") for one in others)
+        await asyncio.gather(*puts, *refusals, reports.count_refused(PTK, epoch.id, "ticket-used"))
+        for one in others[1:]:
+            one.close()
+
+    asked(url, many)
+    instances = RedisInstances(url)
+    weights, counts = instances.read_window(PTK, epoch.id, 0, since=None)
+    assert np.array_equal(weights, instances.all(PTK, epoch.id))
+    assert counts == {"put": 12, "norm": 3, "ticket-used": 1}
+    assert instances.puts(PTK, epoch.id) == 12
+    instances.close()
 
 
 def test_a_server_that_lost_everything_knows_no_epoch(url: str, epoch: Epoch, client: Any) -> None:

@@ -69,6 +69,11 @@ class Phones:
         assert reply.status_code == 200, reply.text
         return ticket, reply.content
 
+    def counts(self) -> dict[str, int]:
+        """What came of reports, for all processes."""
+        (key,) = self.redis.keys("*:counts")
+        return {outcome.decode(): int(count) for outcome, count in self.redis.hgetall(key).items()}
+
     def instances(self) -> dict[bytes, bytes]:
         (key,) = self.redis.keys("*:instances")
         found: dict[bytes, bytes] = self.redis.hgetall(key)

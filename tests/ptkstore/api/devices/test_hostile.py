@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import pytest
 from ptkstore.api import connections
 from ptkstore.api import device_counts as counts
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, step
+from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, specification, step
 from tests.support.api_server import Api, problem
+from tests.support.waiting import until
 
 
 def report(values: object) -> bytes:
@@ -54,6 +56,30 @@ def test_a_weight_out_of_range_is_refused_and_spends_the_ticket(
     assert problem(phones.put(ticket, values.tobytes())) == (422, "report-refused")
     assert problem(phones.put(ticket, step(drawn))) == (409, "ticket-used")
     assert phones.instances() == before
+
+
+def test_reports_are_counted_by_what_came_of_them(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    (undrawn,) = phones.tickets()
+    assert phones.put(ticket, step(drawn)).status_code == 204
+    assert phones.put(ticket, step(drawn)).status_code == 409
+    assert phones.put(undrawn, drawn).status_code == 409
+    assert phones.draw(ticket).status_code == 409  # no report
+    assert phones.put("forged", drawn).status_code == 401  # of no PTK
+    for wrong in (report(2**31 - 1), report(-(2**31)), b"short"):
+        spent, _ = phones.drawn()
+        assert phones.put(spent, wrong).status_code == 422
+    expected = {"put": 1, "ticket-used": 1, "not-drawn": 1, "range": 2, "length": 1}
+    until(lambda: phones.counts() == expected, seconds=10)
+
+
+def test_a_report_of_an_epoch_that_is_over_counts_in_the_one_that_goes_on(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    phones.ptk = replace(phones.ptk, specification=specification(epsilon=2.0))
+    (fresh,) = phones.tickets()
+    phones.draw(fresh)
+    assert problem(phones.put(ticket, step(drawn))) == (409, "epoch-over")
+    until(lambda: phones.redis.keys("*:counts") and phones.counts() == {"epoch-over": 1}, seconds=10)
 
 
 def test_refusals_of_every_test_read_alike(phones: Phones) -> None:

@@ -54,6 +54,7 @@ def test_a_window_publishes_the_mean_of_the_instances(world: DeviceWorld) -> Non
         "k": 3,
         "spread": pytest.approx(spread),
         "moved": None,
+        "reports_at_most": {"taken": 32, "refused": {}},
     }
     loss = report_loss(specification)
     assert manifest["guarantee"] == {
@@ -103,6 +104,64 @@ def test_a_version_says_how_far_it_moved(world: DeviceWorld) -> None:
     (_, first), (manifest, second) = published(world, 1), published(world, 2)
     assert manifest["instances"]["moved"] == pytest.approx(np.linalg.norm(second - first))
     assert manifest["instances"]["moved"] > 0
+
+
+def reports(world: DeviceWorld) -> list[int]:
+    """Reports that were taken, as each version tells them."""
+    return [one.content["instances"]["reports_at_most"]["taken"] for one in world.service.versions(PTK)]
+
+
+def test_a_version_counts_the_reports_since_the_one_before(world: DeviceWorld) -> None:
+    for window, count in enumerate((40, 20, 0), 1):
+        world.report([device_table()] * count)
+        world.close_phones(window)
+        world.work(*AVERAGING)
+    assert reports(world) == [64, 32, 0]
+
+
+def test_a_second_try_counts_a_window_from_where_the_first_did(world: DeviceWorld) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    world.report([device_table()] * 20)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.report([device_table()] * 30)
+    world.close_phones(2)
+    world.steps.at["averaged"] = kill
+    with pytest.raises(Killed):
+        world.service.work_on(f"average/{PTK}/1")
+    world.report([device_table()] * 10)
+    world.clock.pass_(minutes=2)
+    world.work(*AVERAGING)
+    assert reports(world) == [32, 64]
+
+
+def test_a_new_epoch_counts_from_its_beginning(world: DeviceWorld) -> None:
+    world.report([device_table()] * 40)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.lose_instances()
+    world.report([device_table()] * 20)
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert reports(world) == [64, 32]
+
+
+def test_after_a_rollback_a_window_counts_its_own_reports(world: DeviceWorld) -> None:
+    for window in (1, 2, 3):
+        world.report([device_table()] * 20)
+        world.close_phones(window)
+        world.work(*AVERAGING)
+    world.service.rollback_ptk(PTK, 1)
+    world.work(*AVERAGING)
+    world.report([device_table()] * 20)
+    world.close_phones(4)
+    world.work(*AVERAGING)
+    assert reports(world)[-1] == 32
 
 
 def test_a_single_instance_has_no_spread(world: DeviceWorld) -> None:

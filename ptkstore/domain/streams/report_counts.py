@@ -1,0 +1,46 @@
+"""How many reports of devices were taken and refused: counted one by one, and told in powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+TAKEN: Final = "put"
+"""What came of a report that was taken; everything else that is counted says why one was refused."""
+
+LEAST_TOLD: Final = 16
+
+Counts = Mapping[str, int]
+"""How many reports had each outcome."""
+
+
+def counted_since(window: int | None, marks: Mapping[int, Counts], now: Counts) -> dict[str, int]:
+    """Return what was counted since a window was read.
+
+    Parameters
+    ----------
+    window : int or None
+        None: since the epoch began. If the mark of a window is gone, the newest mark counts.
+    marks : mapping of int to mapping
+        What had been counted when windows were read.
+    now : mapping
+        What has been counted by now.
+    """
+    before: Counts = {}
+    if window is not None and marks:
+        before = marks.get(window, marks[max(marks)])
+    return {outcome: count - before.get(outcome, 0) for outcome, count in now.items()}
+
+
+def told(count: int) -> int:
+    """Return a number of reports as it is told: 0, or a power of two from `LEAST_TOLD` on that it does not exceed."""
+    return max(LEAST_TOLD, 1 << (count - 1).bit_length()) if count > 0 else 0
+
+
+def reports_told(counts: Counts) -> dict[str, Any]:
+    """Return how many reports were taken at most, and refused for each reason at most."""
+    refused = {outcome: told(count) for outcome, count in sorted(counts.items()) if outcome != TAKEN}
+    return {
+        "taken": told(counts.get(TAKEN, 0)),
+        "refused": {reason: count for reason, count in refused.items() if count},
+    }
