@@ -1,6 +1,7 @@
 """Simulated devices: updates per second of one core, with exact noise and the exact order of draws and puts."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -14,11 +15,12 @@ LN32 = 3.4657
 RUNS = 7
 PIXELS, CLASSES = 784, 10
 WEIGHTS, CLIENTS, ROUNDS = 33, 20, 20
-PEER = Path(__file__).parent / "peers" / "flower_updates.py"
+USERS, COHORTS = 1_000, 6
+PEERS = Path(__file__).parent / "peers"
 
 
 def rows() -> list[Row]:
-    return [_digits(), _small(), _beside_flower()]
+    return [_digits(), _small(), _beside_flower(), _beside_pfl()]
 
 
 def _digits() -> Row:
@@ -59,36 +61,53 @@ def _small() -> Row:
 
 
 def _beside_flower() -> Row:
-    """The same model with one row a device: ours on one core, and Flower's simulation with one core for clients."""
+    """By the clock, with one core for the clients of Flower; its server has the other one."""
+    return _beside(
+        "flower",
+        f"Flower 1.42.0, {CLIENTS} clients a round, noise of numpy",
+        time.perf_counter,
+        clients=CLIENTS,
+        rounds=ROUNDS,
+    )
+
+
+def _beside_pfl() -> Row:
+    return _beside(
+        "pfl",
+        f"pfl-research 0.6.0, {USERS:,} users a cohort, noise of numpy",
+        time.process_time,
+        users=USERS,
+        cohorts=COHORTS,
+    )
+
+
+def _beside(peer: str, against: str, clock: Callable[[], float], **parameters: int) -> Row:
+    """The same model with one row a device, ours and in the simulation of a peer."""
     random = np.random.default_rng(0)
     n = 20_000
     inputs, labels = random.uniform(size=(n, WEIGHTS - 1)), random.integers(0, 2, n)
+    names = [f"x{i:02}" for i in range(WEIGHTS - 1)]
     specification = Specification(
-        features=[Numeric(f"x{i:02}", 0, 1) for i in range(WEIGHTS - 1)],
-        label=Numeric("y", 0, 1),
-        epsilon=LN32,
+        features=[Numeric(name, 0, 1) for name in names], label=Numeric("y", 0, 1), epsilon=LN32
     )
-    devices = Devices.of(
-        specification, {f"x{i:02}": inputs[:, i] for i in range(WEIGHTS - 1)} | {"y": labels}
-    )
+    devices = Devices.of(specification, dict(zip(names, inputs.T, strict=True)) | {"y": labels})
     simulation, order = Simulation(devices), np.arange(n)
     simulation.run(order[:50])
-    ours = n / median(seconds(lambda: simulation.run(order)) for _ in range(RUNS))
+    ours = n / median(seconds(lambda: simulation.run(order), clock) for _ in range(RUNS))
     theirs = ask_peer(
-        "flower",
-        PEER,
+        peer,
+        PEERS / f"{peer}_updates.py",
         {"X": np.column_stack([np.ones(n), inputs]), "y": labels},
         scale=specification.noise_scale / 2**specification.grid_bits,
         learning_rate=specification.learning_rate,
-        clients=CLIENTS,
-        rounds=ROUNDS,
+        **parameters,
     )["updates_per_second"]
     return measured(
-        "simulation-beside-flower",
+        f"simulation-beside-{peer}",
         f"simulated updates of {WEIGHTS} weights, 1 row a device; judged: how many times as many",
-        unit="updates per second",
+        unit="updates per second" + " of CPU time" * (clock is time.process_time),
         ours=ours,
-        against=f"Flower 1.42.0, {CLIENTS} clients a round, noise of numpy",
+        against=against,
         theirs=theirs,
         judged=ours / theirs,
         goal=1,
