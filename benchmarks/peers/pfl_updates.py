@@ -19,7 +19,7 @@ from pfl.privacy.laplace_mechanism import LaplaceMechanism
 from pfl.stats import MappedVectorStatistics
 
 arrays, parameters = np.load(sys.argv[1]), json.loads(sys.argv[2])
-X, y = arrays["X"], arrays["y"]
+X, y, rate = arrays["X"], arrays["y"], parameters["learning_rate"]
 starts: list[float] = []
 
 
@@ -29,7 +29,7 @@ class Logistic(Model):
 
     def apply_model_update(self, statistics):
         statistics.average()
-        self.weights = self.weights - parameters["learning_rate"] * statistics["step"]
+        self.weights = self.weights - statistics["step"]
         return self, Metrics()
 
 
@@ -54,8 +54,8 @@ class OneStep(FederatedAlgorithm):
 
     def simulate_one_user(self, model, user_dataset, central_context):
         (row,), (label,) = user_dataset.raw_data
-        step = (1 / (1 + np.exp(-row @ model.weights)) - label) * row
-        return MappedVectorStatistics({"step": step}), Metrics()
+        gradient = (1 / (1 + np.exp(-row @ model.weights)) - label) * row
+        return MappedVectorStatistics({"step": rate * gradient}), Metrics()
 
     def process_aggregated_statistics(self, central_context, aggregate_metrics, model, statistics):
         return model.apply_model_update(statistics)
@@ -63,9 +63,8 @@ class OneStep(FederatedAlgorithm):
 
 users = cycle(range(len(X)))
 data = FederatedDataset(lambda n: Dataset((X[n : n + 1], y[n : n + 1]), user_id=str(n)), users.__next__)
-backend = SimulatedBackend(
-    data, data, postprocessors=[LaplaceMechanism(clipping_bound=1.0, epsilon=1 / parameters["scale"])]
-)
+noise = LaplaceMechanism(clipping_bound=rate, epsilon=rate / parameters["scale"])
+backend = SimulatedBackend(data, data, postprocessors=[noise])
 OneStep().run(
     AlgorithmHyperParams(), backend, Logistic(), ModelHyperParams(), send_metrics_to_platform=False
 )
