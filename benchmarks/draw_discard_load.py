@@ -58,7 +58,7 @@ class Phone:
         ends = self._answer.find(END, 0, min(self._have, HEAD_BYTES))
         if ends < 0:
             return
-        if self._answer[9:12] not in (b"200", b"204"):
+        if bytes(self._view[9:12]) not in (b"200", b"204"):
             raise RuntimeError(self._answer[: self._have].decode(errors="replace"))
         begins = ends + len(END)
         if self._have < begins + self._draws * self._n_bytes:

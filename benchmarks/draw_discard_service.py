@@ -33,8 +33,8 @@ API_PROCESSES = 2
 DEVICES = 8
 """At each process at once; as many as have an answer within the goal's time at the goal's rate, and a few."""
 
-TURNS, SECONDS, REDIS_SECONDS, WARM_SECONDS = 5, 2.0, 1.0, 1.0
-TICKETS_PER_SECOND = 8_000
+TURNS, SECONDS, REDIS_SECONDS, WARM_WITHIN_SECONDS = 5, 2.0, 1.0, 120.0
+BATCH, BATCHES_PER_SECOND = 500, 20
 IDLE_SHARE, IDLE_SECONDS = 0.05, 0.5
 STREAM, TEAM = "phones", "mail"
 SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("c", ColumnType.STRING), ("spam", ColumnType.BOOL)), "at")
@@ -75,13 +75,18 @@ class Served:
     service: Service
     ports: list[int]
 
-    def over_http(self, model: Model, seconds: float = SECONDS) -> Seen:
-        """Have devices draw and put from another process."""
-        batches = range(round(TICKETS_PER_SECOND * seconds / 1000))
+    def warm_up(self, model: Model) -> None:
+        """Have each process load what it needs, and read the model."""
+        self.over_http(model, WARM_WITHIN_SECONDS, batches=1)
+
+    def over_http(
+        self, model: Model, seconds: float = SECONDS, *, batches: int = round(SECONDS * BATCHES_PER_SECOND)
+    ) -> Seen:
+        """Have devices draw and put from another process, as long as there are tickets."""
         tickets = [
             one
-            for _ in batches
-            for one in self.service.devices.issue_tickets(STREAM, model.ptk_id, 1000, gateway="app").tickets
+            for _ in range(batches)
+            for one in self.service.devices.issue_tickets(STREAM, model.ptk_id, BATCH, gateway="app").tickets
         ]
         with tempfile.TemporaryDirectory() as folder:
             plan = Path(folder) / "plan.json"
@@ -171,9 +176,11 @@ def rows() -> list[Row]:
         ]
 
 
-def _beside_redis(served: Served, model: Model, *, rate: float, milliseconds: float, share: float) -> list[Row]:
+def _beside_redis(
+    served: Served, model: Model, *, rate: float, milliseconds: float, share: float
+) -> list[Row]:
     """Measure by turns over HTTP and at Redis, after a turn that does not count."""
-    served.over_http(model, WARM_SECONDS)
+    served.warm_up(model)
     turns = [(served.over_http(model), served.at_redis(model)) for _ in range(TURNS)]
     name, pairs = f"service-{model.n_weights}", median(seen.rate for seen, _ in turns)
     latencies = np.concatenate([seen.latencies for seen, _ in turns])
@@ -212,7 +219,7 @@ def _beside_redis(served: Served, model: Model, *, rate: float, milliseconds: fl
 def _by_instances(served: Served) -> Row:
     """Measure few and many instances by turns."""
     for model in (FEW, MANY):
-        served.over_http(model, WARM_SECONDS)
+        served.warm_up(model)
     turns = [(served.over_http(FEW).rate, served.over_http(MANY).rate) for _ in range(TURNS)]
     return measured(
         "service-instances",

@@ -65,8 +65,6 @@ users = cycle(range(len(X)))
 data = FederatedDataset(lambda n: Dataset((X[n : n + 1], y[n : n + 1]), user_id=str(n)), users.__next__)
 noise = LaplaceMechanism(clipping_bound=rate, epsilon=rate / parameters["scale"])
 backend = SimulatedBackend(data, data, postprocessors=[noise])
-OneStep().run(
-    AlgorithmHyperParams(), backend, Logistic(), ModelHyperParams(), send_metrics_to_platform=False
-)
+OneStep().run(AlgorithmHyperParams(), backend, Logistic(), ModelHyperParams(), send_metrics_to_platform=False)
 taken = np.median(np.diff(starts[1:]))
 print(json.dumps({"updates_per_second": parameters["users"] / taken}))

@@ -1,6 +1,8 @@
 """The server's rules: instances keep their variance, their average learns, and honest reports are admitted."""
 
 import math
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -294,6 +296,28 @@ def test_spam_in_all_weights_together_fails_the_norm(clip: Any) -> None:
     assert not honest.admits(spam)
     spam[0] += int(honest.widths[0])
     assert honest.refusal(spam) == "range"
+
+
+THREADS = """
+import numpy as np, psutil
+from ptklib.draw_discard import HonestRange
+
+def others():
+    process = psutil.Process()
+    return [(one.id, one.user_time + one.system_time) for one in process.threads() if one.id != process.pid]
+
+honest = HonestRange(np.zeros(50_000), np.ones(50_000), 1e9)
+report = np.zeros(50_000, dtype=np.int32)
+before = others()
+refusals = {honest.refusal(report) for _ in range(2_000)}
+print(refusals, others() == before)
+"""
+
+
+def test_no_other_thread_tests_a_report() -> None:
+    """Where all cores are busy, a report of many weights waited 40 ms for the threads of BLAS."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
+    assert done.stdout == "{None} True\n"
 
 
 def test_a_range_is_good_for_the_puts_it_is_made_for_and_not_for_all_later_ones() -> None:
