@@ -3,6 +3,7 @@
 - *instances*: their variance, and how long a report stays in them (Theorem 1); it reads no rows;
 - *known*: a model whose true weights are known (Figure 5), and what an epsilon of each weight and of the whole report
   cost there and for digits;
+- *spam*: poisoned reports, with the server's tests and without them;
 - *sides*: the same clicks, with hashed columns, from devices and from a central store;
 - *digits*: number of instances, batches on the server, epsilon, other schemes and a smaller learning rate (the paper's
   Figures 2 to 4).
@@ -24,6 +25,7 @@ from typing import Any
 import tables as page_tables
 from _common import clicks
 from _common.devices import figures, genealogies, levels, tasks
+from _common.devices import spam as poisons
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from ptklib.exceptions import UnmatchedWarning
@@ -47,6 +49,13 @@ def known(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     yield from levels.measure_levels(task, some, list(map(round, reports)), seeds, asked.out)
 
 
+def spam(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure what poisoned reports do to a model whose true weights are known."""
+    task, seeds = tasks.known_weights(asked.generated or 50_000), asked.seeds or 5
+    shares = (0.01, 0.1, 0.3)
+    yield from poisons.measure_spam(task, tasks.TRUTH, shares, task.n_devices, seeds, asked.out)
+
+
 def digits(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure Figures 2 to 4, and what a loss of each weight and of the report cost."""
     task = tasks.generated_digits(asked.generated) if asked.generated else tasks.digits(asked.digits)
@@ -66,6 +75,7 @@ def sides(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
 PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = {
     "instances": instances,
     "known": known,
+    "spam": spam,
     "digits": digits,
     "sides": sides,
 }

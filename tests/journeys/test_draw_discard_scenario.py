@@ -15,6 +15,7 @@ TABLES = {
     "variance of instances",
     "known weights",
     "known weights, losses of reports",
+    "poisoned reports",
     "generated digits, instances",
     "generated digits, batches on the server",
     "generated digits, ε of a weight, k = 10",
@@ -40,8 +41,14 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
     saved = [table for path in tmp_path.glob("*.json") for table in json.loads(path.read_text())]
     assert {table["table"] for table in saved} > TABLES
     assert all(table["said"] in told for table in saved)
-    drawn = ("digits", "generated_digits", "instances", "known", "known_weights", "sides")
+    drawn = ("digits", "generated_digits", "instances", "known", "known_weights", "sides", "spam")
     assert {path.stem for path in tmp_path.glob("*.svg")} == {f"draw_discard_{name}" for name in drawn}
+
+    (poisoned,) = (table["rows"] for table in saved if table["table"] == "poisoned reports")
+    ((untested, tested, _, refused, *_),) = (row[2:] for row in poisoned if row[:2] == ["crude", "30%"])
+    assert float(tested.split()[0]) < 1 < float(untested.split()[0])
+    some, of = refused.split(" of ")
+    assert some == of
 
     trials = [json.loads(line) for line in (tmp_path / "draw_discard_trials.jsonl").read_text().splitlines()]
     assert np.isfinite([one["found"][-1] for one in trials]).all()
