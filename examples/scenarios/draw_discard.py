@@ -4,6 +4,7 @@
 - *known*: a model whose true weights are known (Figure 5), and what an epsilon of each weight and of the whole report
   cost there and for digits;
 - *spam*: poisoned reports, with the server's tests and without them;
+- *vanishing*: the same model where devices draw and never put, or put late;
 - *sides*: the same clicks, with hashed columns, from devices and from a central store;
 - *digits*: number of instances, batches on the server, epsilon, other schemes and a smaller learning rate (the paper's
   Figures 2 to 4).
@@ -56,6 +57,13 @@ def spam(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     yield from poisons.measure_spam(task, tasks.TRUTH, shares, task.n_devices, seeds, asked.out)
 
 
+def vanishing(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure devices that draw and never put."""
+    task, seeds = tasks.known_weights(asked.generated or 20_000), asked.seeds or 10
+    reports = [task.n_devices * n for n in (5, 10, 20)]
+    yield from levels.measure_vanishing(task, reports, seeds, asked.out)
+
+
 def digits(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure Figures 2 to 4, and what a loss of each weight and of the report cost."""
     task = tasks.generated_digits(asked.generated) if asked.generated else tasks.digits(asked.digits)
@@ -76,6 +84,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = 
     "instances": instances,
     "known": known,
     "spam": spam,
+    "vanishing": vanishing,
     "digits": digits,
     "sides": sides,
 }

@@ -16,6 +16,7 @@ TABLES = {
     "known weights",
     "known weights, losses of reports",
     "poisoned reports",
+    "devices that vanish",
     "generated digits, instances",
     "generated digits, batches on the server",
     "generated digits, ε of a weight, k = 10",

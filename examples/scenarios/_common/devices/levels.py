@@ -114,6 +114,27 @@ def measure_known(
     save_panels([panel], out / "draw_discard_known.svg")
 
 
+def measure_vanishing(
+    task: DeviceTask, reports: Sequence[int], seeds: int, out: Path
+) -> Iterator[dict[str, Any]]:
+    """Yield the loss where all devices put what they drew, and where half of them vanish and a tenth is late."""
+    all_put = Trial(epsilon=LN[32], learning_rate=0.05, max_norm=0.25)
+    faults = {"vanished": 0.5, "stale": 0.1, "delay": 1000}
+    trials = {"all put": all_put, "half vanish, 10 % are late": replace(all_put, simulated=faults)}
+    found = {
+        name: curve[:, LOSS] for name, curve in KeptTrials(out).of_seeds(task, trials, reports, seeds).items()
+    }
+    clean, faulty = (curve.mean(axis=-1) for curve in found.values())
+    rows = [[name, *(shown(values, ".3f") for values in curve)] for name, curve in found.items()]
+    yield {
+        "table": "devices that vanish",
+        "said": f"{task.name}, {task.n_devices:,} devices, ε = ln 32 of each weight, late by up to 1,000 draws, "
+        f"{seeds} seeds, 95 % intervals",
+        "header": ["", *(_after(n, "draws") for n in reports)],
+        "rows": [*rows, ["ratio", *(f"{ratio:.3f}" for ratio in faulty / clean)]],
+    }
+
+
 def measure_sides(
     task: DeviceTask, some: Levels, shares: Sequence[float], seeds: int, out: Path
 ) -> Iterator[dict[str, Any]]:
