@@ -66,10 +66,14 @@ def _problems() -> str:
 
 
 def _traced() -> str:
-    names = ", ".join(f"`{action.value}`" for action in Action if action.rule.traced)
+    by_kind: dict[str, list[str]] = {}
+    for action in Action:
+        if action.rule.traced:
+            by_kind.setdefault(action.value.partition(".")[0], []).append(f"`{action.value}`")
+    rows = "\n".join(f"| {kind} | {', '.join(names)} |" for kind, names in by_kind.items())
     return (
-        f"### Actions in the audit trail\n\n{names}, every refusal by roles below `/v1`, and once a "
-        "minute and entrance of a process a token that opens nothing.\n"
+        f"### Actions in the audit trail\n\n| about | actions |\n|---|---|\n{rows}\n\nThe trail also has every refusal "
+        "by roles below `/v1` and, once a minute and entrance of a process, a token that opens nothing.\n"
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StreamMethods(DeviceMethods):
-    """What `Store` says of streams; the same here and over HTTP."""
+    """The methods of `Store` that are about streams; the same here and over HTTP."""
 
     _service: StoreService
 
@@ -78,74 +78,74 @@ class StreamMethods(DeviceMethods):
         ----------
         schema : mapping of column name to 'int64', 'float64', 'string', 'bool' or 'timestamp'
         epsilon, delta : float
-            What every block may lose in all, (epsilon_g, delta_g). Left out of a stream whose rows stay on devices.
+            What every block may lose in all, (epsilon_g, delta_g). Not for a stream on devices.
         window, lateness : str
             Durations such as '1d', '6h' or '15m'.
         future_skew : str
-            How far ahead of the service's clock a row's time may lie; later ones are refused as `time-in-future`.
+            How far ahead of the service's clock a row's time may be. Later ones are refused as `time-in-future`.
         origin : datetime or ISO text in UTC
-            Where the first window starts; by default the start of the present window, counted from midnight UTC.
+            Where the first window starts. By default it is the start of the present window, counted from midnight UTC.
             Earlier rows are refused, so a backfill names it.
         retention : int
-            How many further windows a closed window's rows are kept.
+            How many further windows a closed window's rows are kept. Then they expire.
         rows_per_window, n_max : int
             Public estimate of a window's rows, and planning bound. No row is dropped because of them.
         train_partitions : int
-            Parts that PTKs are trained on; each has the whole (epsilon, delta), and a PTK trains on one of them.
+            Parts that PTKs are trained on. Each has the whole (epsilon, delta), and a PTK trains on one of them.
         profile_share : float
-            Part of a window's privacy units that is kept for profiles by samples, and never trained on.
+            Part of a window's privacy units that is kept for profiles by samples. It is never trained on.
         profile_max_age : int
             Windows after which such a profile is renewed.
         accountant : 'renyi', 'zcdp' or 'basic'
             How losses on a block add up. With delta 0 epsilons do, whatever it is.
         privacy_unit : 'record', 'user-in-window' or 'user'
-            What (epsilon, delta) protects: one row, a user's rows of one window, or all of a user's for life.
+            What (epsilon, delta) protects. It is one row, a user's rows of one window, or all of a user's for life.
         unit_column : str
-            The column of the user's id, for the units of users.
+            The column of the user's id. It is for the units of users.
         max_rows_per_unit : int
-            How many rows of a user a window keeps, chosen at random; the noise of all PTKs grows with it.
+            How many rows of a user a window keeps, chosen at random. The noise of all PTKs grows with it.
         user_shards : int
-            Blocks of each part, for the unit 'user': trainings that take few rows take turns at them.
+            Blocks of each part, for the unit 'user'. Trainings that take few rows take turns at them.
         max_cell_bytes : int
-            The longest text of a cell, in bytes of UTF-8; rows with a longer one are refused as `too-long`.
+            The longest text of a cell, in bytes of UTF-8. Rows with a longer one are refused as `too-long`.
         block_by : mapping of one column to its public values
-            Blocks of their own for each value, for example of a city; rows with another value are refused.
+            Blocks of their own for each value, such as a city. Rows with another value are refused.
         contexts : mapping of a name to teams
             Each has (epsilon, delta) for itself. `no_collusion` says why nobody learns from two of them, and why no
-            request of one reacts to an output of another. Where either fails, the losses of all contexts add up.
+            request of one reacts to an output of another. If either fails, the losses of all contexts add up.
         reserve : mapping of PTK ids to shares of (epsilon, delta)
-            Kept for that PTK alone, which can use no other.
+            Kept for that PTK alone. It can use no other.
         retire_below : float
-            A block that has no room for a pure loss of this epsilon retires; by default 1e-6.
+            A block that has no room for a pure loss of this epsilon retires. By default it is 1e-6.
         minimum_assurance : 'library', 'composed' or 'asserted'
-            The least assurance of PTKs that are accepted; 'asserted' lets teams train by code of their own.
+            The least assurance of PTKs that are accepted. With 'asserted', teams may train by code of their own.
         asserted_text : bool
-            Whether such code may release texts and join keys whose values it did not declare.
+            Whether such code may release texts and join keys. Their values need no declaration then.
         drop_retired : bool
-            Whether the rows of a window go before its retention ends, once all its blocks are retired.
+            Whether the rows of a window go once all its blocks are retired. Its retention need not have ended.
         closing : 'clock' or 'operator'
-            Who closes windows; an operator gives the event time, as backfills do.
+            Who closes windows. An operator gives the event time, as backfills do.
         scheduler : 'allocate', 'adaptive' or 'budgeting'
             'allocate' trains each PTK on each window by itself. 'adaptive' lets PTKs wait for windows and budget until
             they have a version. Under 'budgeting' they wait too, and a window serves those that it teaches enough.
         scheduler_mode : 'conserve', 'aggressive' or 'guided'
             How much a waiting PTK takes at first, under 'adaptive'.
         significance : 'recency', 'loss' or 'released-loss'
-            What says how much a window teaches a PTK, under 'budgeting': what the PTK declares, or the clipped losses
-            of its newest version on the window's profile part. Under 'loss' they are compared with a noisy threshold,
-            and the PTK gets the loss that it asks for or nothing. Under 'released-loss' their noisy sum is released,
-            and says how much loss the window grants.
+            The measure of how much a window teaches a PTK, under 'budgeting'. It is what the PTK declares, or the
+            clipped losses of its newest version on the window's profile part. Under 'loss' they are compared with a
+            noisy threshold, and the PTK gets the loss that it asks for or nothing. Under 'released-loss' their noisy
+            sum is released. It says how much loss the window grants.
         least_significance, most_significance : float
             L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
             PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.
         comparison_epsilon : float
-            epsilon_0: what one noisy threshold costs a profile block, with the significance 'loss', or one noisy sum
-            that is released, with 'released-loss'.
+            epsilon_0. With the significance 'loss' it is what one noisy threshold costs a profile block. With
+            'released-loss' it is what one released noisy sum costs.
         rows : 'in-store' or 'on-devices'
             Where rows are. Those of a stream on devices stay there: devices train its PTKs and send noisy reports
-            alone. It has a schema and windows, but no blocks and no budget: what is about these is left out.
+            alone. It has a schema and windows, but no blocks and no budget. Parameters of these are not given.
         report_epsilon, report_delta : float
-            What one report of a device may lose, the whole model counted; no delta by default. For a stream on devices.
+            What one report of a device may lose, the whole model counted. No delta by default. For a stream on devices.
         reports_per_window, reports_in_all : int
             How many reports a device may send. For a stream on devices.
 
@@ -221,25 +221,25 @@ class StreamMethods(DeviceMethods):
         """Say when the PTKs of a stream would be released under some schedulers, and what its blocks would have left.
 
         The stream's own PTKs arrive again, drawn at random with a public seed. Only public numbers go in. The stream
-        may have any scheduler; docs/guide/simulating.md says what is left out.
+        may have any scheduler; docs/guide/simulating.md says what is not simulated.
 
         Parameters
         ----------
         rate : float
             How many PTKs arrive per window, in the mean.
         windows : int
-            How many windows are simulated, at most 2,000; rate times windows is at most 2,000 PTKs.
+            How many windows are simulated, at most 2,000. Rate times windows is at most 2,000 PTKs.
         schedulers : sequence of 'conserve', 'aggressive', 'guided', 'arrival', 'dpf', 'dpack' or 'budgeting'
         least_significance, most_significance : float, optional
-            L and U of 'budgeting' with a declared significance; by default those of the stream.
+            L and U of 'budgeting' with a declared significance. By default those of the stream.
 
         Returns
         -------
         dict
-            What was asked, how many PTKs `arrived`, those `without_menu` and `refused`, and `schedulers`: for each the
-            number `released`, `median_windows` and `p90_windows` from arrival to release, and the `budget_left`, a
-            share. A time is None where a PTK falls on it that was not released. `refused` are PTKs that a stream with
-            the `scheduler` 'adaptive' or 'budgeting' would not register, and why.
+            What was asked, how many PTKs `arrived`, those `without_menu` and `refused`, and `schedulers`. Of each
+            scheduler, the number `released`, `median_windows` and `p90_windows` from arrival to release, and the
+            `budget_left`, a share. A time is None where a PTK falls on it that was not released. `refused` are PTKs
+            that a stream with the `scheduler` 'adaptive' or 'budgeting' would not register, and why.
 
         Raises
         ------
@@ -285,8 +285,8 @@ class StreamMethods(DeviceMethods):
         Parameters
         ----------
         table : table with column names
-            Of pandas, polars or pyarrow; of anything else that exports Arrow or the dataframe protocol; a mapping of
-            columns, or a structured array.
+            Of pandas, polars or pyarrow, or of anything else that exports Arrow or the dataframe protocol. A mapping of
+            columns or a structured array is taken, too.
         batch_id : str, optional
             Names the rows, so that sending them again stores them once.
 
@@ -305,7 +305,7 @@ class StreamMethods(DeviceMethods):
         return self._service.ingest(stream, rows, batch_id)
 
     def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
-        """Close the windows that have ended when event time stands at `until`; returns how many.
+        """Close the windows that have ended at the event time `until`; returns how many.
 
         It is now by default, and to be given where the operator closes.
         """

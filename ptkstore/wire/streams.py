@@ -28,7 +28,7 @@ EXAMPLE: dict[str, JsonValue] = {
 
 @with_policy(shown=False)
 class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
-    """A stream to create. Schema and policy are fixed from then on; what is left out gets its default."""
+    """A stream to create. Schema and policy are fixed from then on; a field that is not given gets its default."""
 
     name: Name
     team: Name
@@ -54,7 +54,7 @@ class StreamPatch(
 
 
 class AddedOut(Wire):
-    """A column that came later: windows from `since_window` on hold it."""
+    """A column that came later: windows from `since_window` on have it."""
 
     column: str
     default: str | int | float | bool
@@ -95,13 +95,13 @@ class ForgetIn(Wire, json_schema_extra={"examples": [{"unit": "user-17"}]}):
 
 
 class Forgotten(Wire):
-    """No kept window holds rows of the unit; the answer is the same if there were none."""
+    """No kept window has rows of the unit; the answer is the same if there were none."""
 
     forgotten: Literal[True] = True
 
 
 class IngestOut(Wire):
-    """What became of a batch. The counts are for its producer and kept nowhere."""
+    """The result of a batch. The counts are for its producer and kept nowhere."""
 
     batch_id: str
     accepted: int
@@ -140,7 +140,7 @@ class Budget(Wire):
 
 
 class SpentOut(Wire):
-    """What some releases cost together, three ways; admission rests on none but the filter's `guarantee`."""
+    """The joint cost of some releases, in three figures; admission uses only the filter's `guarantee`."""
 
     releases: int
     guarantee: Loss
@@ -163,7 +163,7 @@ class LineOdometerOut(Wire):
 
 
 class PartyOdometerOut(Wire):
-    """What a PTK or a team spent on the block where it is most."""
+    """The spend of a PTK or a team on the block where it is most."""
 
     name: str
     spent: SpentOut
@@ -175,7 +175,7 @@ class PartyOdometerOut(Wire):
 
 
 class DeviceOdometerOut(Wire):
-    """What one device loses at most, to all PTKs together: no loss of a block, and nothing adds the two up."""
+    """The most that one device loses to all PTKs together. It is no loss of a block, and nothing adds the two up."""
 
     report_limit: Annotated[Loss, Field(description="what the stream lets any report lose")]
     one_window: Loss
@@ -188,7 +188,7 @@ class DeviceOdometerOut(Wire):
 
 
 class LocalOdometerOut(DeviceOdometerOut):
-    """What one device loses to one PTK at most, where all of its reports are for that one."""
+    """The most that one device loses to one PTK, if all of its reports are for that one."""
 
     ptk: str
     report: Annotated[Loss, Field(description="of one report now, the whole model counted")]
@@ -236,7 +236,7 @@ class KeptWindow(Wire):
 
 
 class BlockShareOut(Wire):
-    """What a waiting PTK may use of a block of a window, as a share of what the block may lose in all."""
+    """The part of a block that a waiting PTK may use, as a share of what the block may lose in all."""
 
     window: int
     group: int
@@ -335,10 +335,10 @@ class SimulationOut(Wire):
 
 
 class ExposureOut(Wire):
-    """What is kept of a stream that is no DP output, since when and until when.
+    """All that is kept of a stream and is no DP output, since when and until when.
 
-    Where `closing` is `operator`, all of it goes by event time and nothing expires by the clock; `past_by_clock` are
-    the windows that would have.
+    If `closing` is `operator`, all times are event times, and nothing expires by the clock. `past_by_clock` are the
+    windows that would have expired.
     """
 
     stream: str

@@ -1,8 +1,8 @@
 """Odometers: what has been lost by now, per block, stream, PTK and team; they decide nothing.
 
-Three figures stand beside each other. `guarantee` is what the stream's filter adds up and holds whatever was asked in
-the light of what. `basic` are the sums of the declared losses. `tight` is the best figure for the list of releases as
-it stands; it would hold for a list that was fixed beforehand (differences.md F1).
+There are three figures. `guarantee` is what the stream's filter adds up. It is valid even if requests were chosen in
+the light of earlier releases. `basic` are the sums of the declared losses. `tight` is the best figure for the list of
+releases as it is now; it would be valid for a list that was fixed beforehand (differences.md F1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Tight = Callable[[Releases, float], float]
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What some releases cost together."""
+    """The joint cost of some releases."""
 
     releases: int = 0
     guarantee: Loss = NO_LOSS
@@ -50,9 +50,9 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class LineOdometer:
-    """One line of one block. Where the catalog may have forgotten spends, `in_doubt`, all of the capacity counts.
+    """One line of one block. If the catalog may have forgotten spends, `in_doubt`, all of the capacity counts.
 
-    `shares` are what the journal knows of; None where nobody asked.
+    `shares` are of the spends in the journal; None if nobody asked.
     """
 
     number: int
@@ -67,7 +67,7 @@ class LineOdometer:
 
 @dataclass(frozen=True, slots=True)
 class PartyOdometer:
-    """What a PTK or a team spent on the block where its guarantee is greatest, and the most it holds on any."""
+    """The spend of a PTK or a team on the block where its guarantee is greatest, and the most it reserved on any."""
 
     name: str
     spent: Spent
@@ -80,8 +80,8 @@ class Odometers:
     """All odometers of the blocks that were asked for.
 
     `stream` is the greatest of any block, all of its lines together: blocks hold disjoint rows, so their losses are
-    in parallel. `lines` is the same for each line alone. Where rows stay on devices, `device` is what a device loses
-    to the stream, and `local` to each PTK. That is no loss of a block, and nothing adds the two up.
+    in parallel. `lines` is the same for each line alone. If rows stay on devices, `device` is what a device loses to
+    the stream, and `local` to each PTK. That is no loss of a block, and nothing adds the two up.
     """
 
     blocks: tuple[LineOdometer, ...]
@@ -133,10 +133,10 @@ def odometers_of(
     tight: Tight,
     in_doubt: Callable[[int], bool] = lambda _: False,
 ) -> Odometers:
-    """Read all odometers of `blocks` off the journal; what it says of other blocks is left out.
+    """Read all odometers of `blocks` off the journal, and of no other blocks.
 
-    `in_doubt` are blocks of which spends may have been forgotten (differences.md F3b): their capacity counts as
-    spent, and what PTKs and teams spent on them is known from the journal alone.
+    `in_doubt` says whether spends on a block may have been forgotten (differences.md F3b). The capacity of such a block
+    counts as spent; spends of PTKs and teams on it are those in the journal alone.
     """
     journal = tuple(entries)
     ended = {entry.key for entry in journal if entry.kind is not EntryKind.RESERVE}
@@ -223,7 +223,7 @@ class _Meter:
                 yield some, self.blocks[place]
 
     def _spent(self, block: BlockRecord, entries: Sequence[Entry]) -> Spent:
-        """What some entries cost the block, whatever its lines they are on."""
+        """The cost of some entries to the block, whichever of its lines they are on."""
         bill = Counter((entry.request.line, entry.event_text, entry.loss, entry.charge) for entry in entries)
         key = (frozenset(bill.items()), tuple(sorted(block.lines.items())))
         if key not in self._known:
@@ -281,7 +281,7 @@ class _Stretches:
 
 
 def guarantee_of(accountant: Accountant, capacity: Loss, entries: Iterable[Entry]) -> Loss:
-    """Return the loss that holds for what the accountant of a line counts for `entries`."""
+    """Return the loss that the accountant of a line guarantees for `entries`."""
     charges = [entry.charge for entry in entries]
     if not charges:
         return NO_LOSS

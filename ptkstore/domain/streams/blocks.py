@@ -1,10 +1,10 @@
 """Blocks: the parts of a window, or of the users of a stream, numbered so that what a window is charged is one range.
 
-A window has a part for profiling, one for tests and K to train on. Within a part lie its groups: one for each value of
-the public attribute, one alone without an attribute. Number = window * stride + part * groups + group.
+A window has a part for profiling, one for tests and K to train on. A part has a group for each value of the public
+attribute, or a single one without an attribute. Number = window * stride + part * groups + group.
 
-Under the privacy unit `user` a block is no part of a window: it is a shard of the users of a part, for the stream's
-life, and each training on any window charges it again. Number = part * shards + shard.
+Under the privacy unit `user` a block belongs to no window. It is a shard of the users of a part, for the stream's life,
+and each training on any window charges it again. Number = part * shards + shard.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BlockSet:
 
     @classmethod
     def of(cls, *ranges: BlockRange) -> BlockSet:
-        """Return the blocks that lie in any of these ranges."""
+        """Return the blocks of all these ranges."""
         edges: list[int] = []
         for one in sorted(ranges):
             if edges and one.lo <= edges[-1]:
@@ -102,7 +102,7 @@ class BlockSet:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """What a number stands for: a part of a window or of all users, with its group or its shard."""
+    """The meaning of a block number: a part of a window or of all users, with its group or its shard."""
 
     window: int | None
     part: int
@@ -120,7 +120,7 @@ class Rows:
     high: int
 
     def split(self, n: int) -> tuple[Rows, ...]:
-        """Return `n` ranges of hashes that follow each other; all rows of a privacy unit lie in one of them."""
+        """Return `n` ranges of hashes that follow each other; all rows of a privacy unit are in one of them."""
         edges = [self.low + (self.high - self.low) * i // n for i in range(n + 1)]
         return tuple(replace(self, low=low, high=high) for low, high in pairwise(edges))
 
@@ -144,12 +144,12 @@ def groups_of(policy: Policy) -> int:
 
 
 def stride_of(policy: Policy) -> int:
-    """Block numbers kept for one window: a power of two that holds them all."""
+    """Block numbers kept for one window: a power of two that is enough for all."""
     return max(STRIDE_MIN, 1 << (parts_of(policy) * groups_of(policy) - 1).bit_length())
 
 
 def files_of(policy: Policy) -> int:
-    """Return how many files the rows of a prepared window lie in: one for each group of each part."""
+    """Return how many files a prepared window has: one for each group of each part."""
     return parts_of(policy) * groups_of(policy)
 
 
@@ -171,7 +171,7 @@ def created_with(window: WindowId, policy: Policy) -> BlockRange | None:
 
 
 def blocks_below(window: int, policy: Policy) -> BlockRange | None:
-    """Return all blocks that rows of windows below `window` may lie in; shards of users hold those of every one."""
+    """Return all blocks that rows of windows below `window` may be in; shards of users have rows of every window."""
     if window < 1 or policy.on_devices:
         return None
     if policy.privacy_unit is PrivacyUnit.USER:
@@ -185,7 +185,7 @@ def erased_with(window: WindowId, policy: Policy) -> BlockRange | None:
 
 
 def place_of(number: int, policy: Policy) -> BlockPlace:
-    """Return what a block number of a stream of this policy stands for; `InvalidRequest` if nothing."""
+    """Return the meaning of a block number in a stream of this policy; `InvalidRequest` if it has none."""
     if policy.privacy_unit is PrivacyUnit.USER:
         part, shard = divmod(number, policy.user_shards)
         block = BlockPlace(None, part, shard=shard)
@@ -204,8 +204,8 @@ def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
     Raises
     ------
     InvalidRequest
-        Another column than the stream's blocks are by, a value outside its domain, or values that do not follow each
-        other in it: what a training charges is one range of blocks.
+        The column is not the one that the stream's blocks are by, a value is outside its domain, or values do not
+        follow each other in it. A training charges one range of blocks.
     """
     if not where:
         return range(groups_of(policy))
@@ -242,12 +242,12 @@ def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, 
 
 
 def groups_behind(policy: Policy, blocks: BlockRange) -> range:
-    """Return the groups whose rows lie behind blocks that a training charged in one window."""
+    """Return the groups whose rows a training opens by the blocks that it charged in one window."""
     return range(place_of(blocks.lo, policy).group, place_of(blocks.hi - 1, policy).group + 1)
 
 
 def windows_behind(policy: Policy, blocks: BlockSet, newest: int) -> tuple[int, ...]:
-    """Return the windows whose rows lie behind blocks, rising; of shards of users those of `newest` are opened."""
+    """Return the windows whose rows are behind blocks, rising; behind shards of users are those of `newest`."""
     if policy.privacy_unit is PrivacyUnit.USER:
         return (newest,)
     return tuple(one.lo // stride_of(policy) for one in blocks.ranges)
@@ -269,7 +269,7 @@ def train_blocks(
     n_rows : int, optional
         The expected number of rows it asks for; all of them by default.
     turn : int
-        Trainings that open fewer shards than there are take turns: each starts where the one before ended.
+        Its turn. Trainings that open only some of the shards take turns: each starts where the one before ended.
     """
     part = FIRST_TRAIN + partition
     if not FIRST_TRAIN <= part < parts_of(policy):
@@ -293,7 +293,7 @@ def part_blocks(part: int, window: WindowId, policy: Policy, groups: range) -> B
 def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int, windows: int = 1) -> Rows:
     """Return the rows that a training opens of a window, as a Bernoulli sample of rate n / N (differences.md P7).
 
-    Everything it opens lies in these blocks; they tell the part, and the files or the shards in it.
+    It opens nothing outside these blocks. They name the part, and the files or the shards in it.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def rows_by_window(policy: Policy, blocks: BlockSet, newest: int, n_rows: int | 
     Parameters
     ----------
     newest : int
-        The newest window, whose users' rows lie behind shards.
+        The newest window. Shards open its users' rows.
     n_rows : int or None
         The expected number of rows of all windows together; None for all that the blocks have.
     """
@@ -337,8 +337,8 @@ def rows_by_window(policy: Policy, blocks: BlockSet, newest: int, n_rows: int | 
 def part_bounds(policy: Policy) -> tuple[int, ...]:
     """Upper bounds, exclusive, of each part's share of the keyed hash's range [0, 2**64) (differences.md P7).
 
-    A privacy unit belongs to the first part whose bound lies above its hash: so exactly one part changes when one
-    unit is added or removed.
+    A privacy unit belongs to the first part whose bound is above its hash. So exactly one part changes when one unit
+    is added or removed.
     """
     profile = int(policy.profile_share * HASH_RANGE)
     test = profile + int(policy.test_share * HASH_RANGE)
@@ -355,7 +355,7 @@ def shard_bounds(policy: Policy, part: int, shard: int) -> tuple[int, int]:
 
 
 def share_of(policy: Policy, part: int) -> Decimal:
-    """Return the public share of a window's privacy units that a part holds in expectation."""
+    """Return the public share of a window's privacy units that a part has in expectation."""
     bounds = (0, *part_bounds(policy))
     return Decimal(bounds[part + 1] - bounds[part]) / HASH_RANGE
 

@@ -1,4 +1,4 @@
-"""What a team's repository would change in a store, and the changes made."""
+"""The changes that a team's repository would make in a store, and making them."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Change:
-    """What `plan` would do to one PTK: `register`, `update`, `keep`, `deregister` or, though undeclared, let it `stay`.
+    """The change of `plan` to one PTK: `register`, `update`, `keep`, `deregister` or, though undeclared, let it `stay`.
 
     `epsilon` and `delta` are what it reserves of each window from then on, `epsilon_before` what it reserves now.
-    `refused` is the code of the error that `apply` would end with, None where it would not. `checks` says how a new or
-    changed PTK did on synthetic rows: `passed`, `partly` (none failed, and some were left out, as they take too long),
-    `failed` or `not-run`; None where nothing was checked. `reason` tells more of either.
+    `refused` is the code of the error that `apply` would end with, None where it would not. `checks` is the result of
+    a new or changed PTK on synthetic rows: `passed`, `partly`, `failed` or `not-run`; None if nothing was checked.
+    With `partly` none failed, and some did not run, as they take too long. `reason` tells more of either.
     `changes` names the fields that an update changes. `returns` is the newest version, 0 for none, of a PTK whose name
     was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
-    one `report`, of `one_weight` of it, of `one_window` and `in_all`; `epsilon` is then that of one report, of which no
-    window reserves anything. `room` is what the whole plan leaves on the stream; None where nobody can tell.
+    one `report`, of `one_weight` of it, of `one_window` and `in_all`. Then `epsilon` is that of one report, and no
+    window reserves anything of it. `room` is what the whole plan leaves on the stream; None where nobody can tell.
     """
 
     action: str
@@ -96,7 +96,7 @@ def planned(
 ) -> tuple[Change, ...]:
     """Say what `applied` would do, what each PTK would reserve per window, and what would be refused and why.
 
-    What is new or changed is checked and audited on synthetic rows: families of the library here, team code in this
+    New and changed PTKs are checked and audited on synthetic rows: families of the library here, team code in this
     machine's sandbox.
 
     Parameters
@@ -104,7 +104,7 @@ def planned(
     prune : bool
         Name the team's PTKs that the repository does not declare as well.
     audit : bool
-        False leaves the audits out.
+        Run the audits, too.
     tell : callable
         Hears what is checked next.
     """
@@ -153,9 +153,9 @@ def applied(
 
     `prune` may name the PTKs that go: what else is undeclared, such as what a colleague registered meanwhile, stays.
 
-    First everything is asked for at once, without any change: what is refused then leaves the store as it was. PTKs
-    are registered and changed one by one, and what is to be pruned goes last. Where there is room only without it, all
-    of a stream is exchanged in one step, or nothing of it.
+    First everything is asked for at once, without any change: a refusal then leaves the store as it was. PTKs are
+    registered and changed one by one, and those to be pruned go last. If there is room only without these, all of a
+    stream is exchanged in one step, or nothing of it.
 
     Team code travels along, also where nothing changes, so that the store has it; what is new the store checks before
     it registers anything of it.
@@ -163,7 +163,7 @@ def applied(
     Raises
     ------
     PtkRejected
-        There is no room for a PTK, or its code failed a check. What was pruned in exchange for it is still there.
+        There is no room for a PTK, or its code failed a check. PTKs to be pruned in exchange for it are still there.
     """
     step = _Step(service, repository, prune=prune)
     if step.refusals:
@@ -196,7 +196,7 @@ def applied(
 
 
 class _Step:
-    """What lies between a store and what a repository declares."""
+    """The difference between a store and what a repository declares."""
 
     def __init__(
         self, service: StoreService, repository: Repository, *, prune: bool | Collection[str]
@@ -226,7 +226,7 @@ class _Step:
         return sorted({change.stream for change in about} & set(self._policies) | set(self.wanted()))
 
     def admission(self, stream: str) -> Admission:
-        """What a stream says of the changes on it."""
+        """The answer of a stream to the changes on it."""
         return self._admission(stream, self._leaving(stream, self._prune))
 
     def advised(self, stream: str, admission: Admission) -> Mapping[str, PtkStoreError]:
@@ -411,7 +411,7 @@ def _checks_text(examined: Examined, *, audit: bool) -> str:
 
 
 def _held(spec: PtkSpec) -> float:
-    """What a registered PTK reserves of a window: of rows on devices there is nothing to reserve."""
+    """The loss that a registered PTK reserves of a window: of rows on devices there is nothing to reserve."""
     return 0.0 if spec.is_averaged else spec.loss.epsilon
 
 
