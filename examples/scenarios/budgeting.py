@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from _common import budget_pools
+from _common import arguments, budget_pools
 from _common.budget_pools import Pool
 from _common.budget_results import PIECES, SIZES, by_block_size, by_significance, cells, record, tables
 from _common.budget_trials import Setting, setting
@@ -67,27 +67,12 @@ def figure3(chosen: Setting, seeds: Sequence[int]) -> tuple[Panel, Panel]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, (_, what) in READERS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=what)
-    parser.add_argument(
-        "--generated", type=int, metavar="ROWS", help="no files: this many rows of a generator"
-    )
+    paths = {name: what for name, (_, what) in READERS.items()}
+    parser = arguments.of_files(__doc__, paths)
     parser.add_argument("--figure-only", action="store_true", help="draw Figure 3, and leave the tables out")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument(
-        "--out", type=Path, default=Path("scenario-results"), help="folder of plot and numbers"
-    )
     asked = parser.parse_args(argv)
-    files = [name for name in READERS if getattr(asked, name) is not None]
-    if bool(files) == (asked.generated is not None):
-        parser.error("name at least one file, or --generated ROWS to try the script without data")
-    if asked.generated is not None and asked.generated < 1000:
-        parser.error("--generated needs at least 1000 rows")
-    if asked.seeds < 2:
-        parser.error("--seeds must be at least 2")
+    arguments.check(parser, asked, paths, least_seeds=2)
     seeds, chosen = range(asked.seeds), [setting(pool) for pool in pools(asked)]
     asked.out.mkdir(parents=True, exist_ok=True)
     panels = [panel for one in chosen for panel in figure3(one, seeds)]

@@ -15,19 +15,15 @@ Each trial is kept in a file of ``--out`` when it ends; begun again, the script 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import tables as page_tables
-from _common import clicks
+from _common import arguments, clicks
 from _common.devices import figures, genealogies, levels, tasks
 from _common.devices import spam as poisons
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+from _common.parts import measure, on_one_core
 
 from ptklib.exceptions import UnmatchedWarning
 
@@ -98,42 +94,17 @@ PATHS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure the parts that are asked for; print tables, save plots and numbers, and renew a page."""
     asked = _asked(argv)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmatchedWarning)  # the central model with few rows
-        for name in asked.parts:
-            start = time.process_time()
-            saved = list(PARTS[name](asked))
-            print("\n\n".join(page_tables.of_table(table) for table in saved))
-            print(f"\n{name}: {time.process_time() - start:.0f} s of processor time", flush=True)
-            (asked.out / f"draw_discard_{name}.json").write_text(json.dumps(saved, indent=1) + "\n")
-    if asked.page is not None:
-        page_tables.main([str(asked.out), str(asked.page)])
+    with on_one_core(UnmatchedWarning):  # the central model with few rows
+        measure("draw_discard", {name: partial(part, asked) for name, part in PARTS.items()}, asked)
     return 0
 
 
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, help_text in PATHS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=help_text)
-    parser.add_argument("--generated", type=int, metavar="ROWS", help="no files: rows are made up")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser = arguments.of_parts(__doc__, PATHS, PARTS)
     parser.add_argument("--seeds", type=int)
-    parser.add_argument(
-        "--out", type=Path, default=Path("scenario-results"), help="folder of plots and numbers"
-    )
-    parser.add_argument("--page", type=Path, help="Markdown page to renew with all results of the folder")
     asked = parser.parse_args(argv)
-    files = [name for name in PATHS if getattr(asked, name) is not None]
     needed = {name for part in asked.parts for name in FILES.get(part, ())}
-    if asked.generated is None and not needed <= set(files):
-        parser.error("name the files of the parts, or --generated ROWS to try the script")
-    if asked.generated is not None and (files or asked.generated < 1000):
-        parser.error("--generated goes without files, and needs at least 1000 rows")
-    if asked.seeds is not None and asked.seeds < 2:
-        parser.error("--seeds must be at least 2")
+    arguments.check(parser, asked, PATHS, needed=needed, least_seeds=2)
     return asked
 
 

@@ -16,23 +16,20 @@ of each model is the mean over the pool, and known. The parts:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tables as page_tables
+from _common import arguments, clicks, plots, populations, release_times, sage_tables, trips, violations
 from _common import blocks as in_blocks
-from _common import clicks, plots, populations, release_times, sage_tables, trips, violations
 from _common.descents import Descent
+from _common.parts import measure, on_one_core
 from _common.pipelines import CellMeans, ClassMeans, LeastSquares, MeanValues, Pipeline
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from ptklib.exceptions import UnmatchedWarning
 
@@ -259,46 +256,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             seeds=asked.seeds,
             blocks=replace(sizes.blocks, seeds=asked.seeds),
         )
-    asked.out.mkdir(parents=True, exist_ok=True)
-    with threadpool_limits(1), warnings.catch_warnings():
-        for expected in (UnmatchedWarning, ConvergenceWarning):  # few rows, a small epsilon, few epochs
-            warnings.simplefilter("ignore", expected)
+    with on_one_core(UnmatchedWarning, ConvergenceWarning):  # few rows, a small epsilon, few epochs
         loaded = load(asked)
-        for name in asked.parts:
-            start = time.process_time()
-            saved = list(PARTS[name](loaded, sizes, asked.out))
-            print("\n\n".join(page_tables.of_table(table) for table in saved))
-            print(f"\n{name}: {time.process_time() - start:.0f} s of processor time", flush=True)
-            (asked.out / f"sage_{name}.json").write_text(json.dumps(saved, indent=1) + "\n")
-    if asked.page is not None:
-        page_tables.main([str(asked.out), str(asked.page)])
+        measure(
+            "sage", {name: partial(part, loaded, sizes, asked.out) for name, part in PARTS.items()}, asked
+        )
     return 0
 
 
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, help_text in PATHS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=help_text)
-    parser.add_argument(
-        "--generated", type=int, metavar="ROWS", help="no files: trips and clicks are made up"
-    )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser = arguments.of_parts(__doc__, PATHS, PARTS)
     parser.add_argument("--seeds", type=int, help=f"default {FULL.seeds}")
     parser.add_argument("--quick", action="store_true", help="measure little of everything")
-    parser.add_argument(
-        "--out", type=Path, default=Path("scenario-results"), help="folder of plots and numbers"
-    )
-    parser.add_argument("--page", type=Path, help="Markdown page to renew with all results of the folder")
     asked = parser.parse_args(argv)
-    files = [name for name in PATHS if getattr(asked, name) is not None]
-    if asked.generated is None and not {"trips", "zones", "clicks"} <= set(files):
-        parser.error("--trips, --zones and --clicks are needed, or --generated ROWS to try the script")
-    if asked.generated is not None and (files or asked.generated < 1000):
-        parser.error("--generated goes without files, and needs at least 1000 rows")
-    if asked.seeds is not None and asked.seeds < 1:
-        parser.error("--seeds must be at least 1")
+    arguments.check(parser, asked, PATHS, needed=("trips", "zones", "clicks"))
     return asked
 
 
