@@ -21,11 +21,11 @@ from typing import Any
 import psutil
 
 from benchmarks.measuring import Row, measured
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.application.delivery.subscribe import new_secret
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, cursor, job_id
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Closing, Policy, Stream

@@ -1,6 +1,5 @@
 """The estimator contract: scikit-learn outside, a released state inside."""
 
-import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ptklib.arrays import Floats, Ints
 from ptklib.bounding import ROWS_MAX, bounded_rows
+from ptklib.canonical_json import json_digest
 from ptklib.columns import as_column
 from ptklib.exceptions import (
     CorruptStateError,
@@ -30,7 +30,7 @@ from ptklib.names import check_name
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.scalars import whole_number
-from ptklib.spec import canonical_json, estimator_from_spec, plain
+from ptklib.spec import estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
 from ptklib.tables import listed
 
@@ -305,7 +305,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return whole_number(self.max_rows_per_unit, "max_rows_per_unit", 1, ROWS_MAX)
 
     def _fingerprint(self) -> str:
-        return hashlib.sha256(canonical_json(_without_budget(self.to_spec())).encode()).hexdigest()
+        return json_digest(_without_budget(self.to_spec()))
 
     def check_previous_state(self, state: ReleasedState | None) -> None:
         """Raise unless `state` is None or this configuration can continue it; reads no data.

@@ -1,7 +1,6 @@
 """Specs: an unfitted estimator as plain JSON, and back."""
 
 import inspect
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +11,6 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.families import load_family
 
 _PLAIN = {bool, int, str}
-
-
-def canonical_json(document: object) -> str:
-    """Return JSON with sorted keys, no spaces and no NaN: equal documents give equal text."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
 def plain(value: object, name: str) -> Any:

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ptklib.canonical_json import canonical_json
 from ptklib.exceptions import CorruptStateError, PtklibError
 from ptklib.families import FAMILIES, is_family
 from ptklib.names import check_name
 from ptklib.privacy import PrivacyLoss
-from ptklib.spec import canonical_json
 
 FORMAT_VERSION = 1
 STATE_FILE = "state.json"

@@ -8,13 +8,13 @@ from hashlib import sha256
 from math import floor, prod, sqrt
 from typing import Any, Literal, Self
 
+from ptklib.canonical_json import canonical_json
 from ptklib.draw_discard.columns import Categorical, Coded, Column, Numeric, column_of
 from ptklib.draw_discard.noise import Clip, Noise, noise_scale, noise_variance, promised_distance
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.names import refuse_duplicates
 from ptklib.privacy import check_delta, check_epsilon
 from ptklib.scalars import finite_number, whole_number
-from ptklib.spec import canonical_json
 
 FORMAT = "draw-discard/1"
 

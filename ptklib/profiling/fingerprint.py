@@ -1,11 +1,11 @@
 """The config a profile holds for, as a hash."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from ptklib.canonical_json import json_digest
 from ptklib.exceptions import InvalidParameterError
-from ptklib.spec import canonical_json, plain
+from ptklib.spec import plain
 
 
 def fingerprint_of(config: Mapping[str, Any]) -> str:
@@ -21,4 +21,4 @@ def fingerprint_of(config: Mapping[str, Any]) -> str:
     document = plain(config, "config")
     if set(document) == {"family", "params"} and isinstance(document["params"], dict):
         document = {**document, "params": {k: v for k, v in document["params"].items() if k != "epsilon"}}
-    return hashlib.sha256(canonical_json(document).encode()).hexdigest()
+    return json_digest(document)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.ptks.lineage import AT_ONCE
 from ptkstore.application.versions.trace_window import Descendant, trace_window
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.domain.versions.versions import Lineage, Version

@@ -14,12 +14,12 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.sql.jobs.deliveries import SqlDeliveries
 from ptkstore.adapters.sql.jobs.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger.ledger import SqlLedger
 from ptkstore.application.ledger import charging
 from ptkstore.application.versions import place_state
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind

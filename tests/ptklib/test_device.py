@@ -256,7 +256,7 @@ def _respecified(
 ) -> Callable[[dict[str, Any]], None]:
     from hashlib import sha256
 
-    from ptklib.spec import canonical_json
+    from ptklib.canonical_json import canonical_json
 
     def changed(document: dict[str, Any]) -> None:
         inner = json.loads(document["specification"])

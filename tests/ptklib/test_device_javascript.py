@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ptklib.canonical_json import canonical_json
 from ptklib.draw_discard import (
     Categorical,
     Numeric,
@@ -22,7 +23,6 @@ from ptklib.draw_discard import (
 )
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms import vectorised
-from ptklib.spec import canonical_json
 from tests.support import draw_discard as slow
 from tests.support.device_server import DRAW, PUT, SPECIFICATION, DeviceServer, _Handler, served
 from tests.support.node import run_device

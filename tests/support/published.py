@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from ptkstore.domain.canonical_json import canonical_json
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.versions.versions import StateFile, Version, table_file_name
 
 PTK = "taxi.speed"

@@ -20,6 +20,7 @@ import pandas as pd
 from _common.curves import Featurizer
 from _common.profiled import Menu
 from _common.thirteen import Ptk
+from ptklib.canonical_json import canonical_json
 from ptklib.profiling import HashedRows, HashRange
 from ptklib.profiling.samples import HASHES
 from ptklib.spec import estimator_from_spec
@@ -30,7 +31,6 @@ from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.model import Allotment, Choice, Demand, Infeasible, Limits, WindowPlan
 from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
-from ptkstore.domain.canonical_json import canonical_json
 
 CAPACITY = Loss.capacity(1.0, 1e-6)
 """What every block may lose; the PTK paper has epsilon 1 as well."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.audit import LOCAL, SERVICE, AuditEntry
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal, Target, allows
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
 from ptkstore.domain.jobs import Outcome as Ended

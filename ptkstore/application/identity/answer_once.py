@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from ptkstore.domain.canonical_json import canonical_json
+from ptklib.canonical_json import json_digest
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.identity import AT_WORK, LOST, Answer
@@ -54,7 +53,7 @@ def answer_once(
     if not 1 <= len(key) <= _KEY_MAX or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"an idempotency key has 1 to {_KEY_MAX} printable ASCII characters")
     now = clock.now()
-    digest = hashlib.sha256(canonical_json(requested).encode()).hexdigest()
+    digest = json_digest(requested)
     mine = Answer(team, key, digest, now)
     expired, stale = now - KEPT_FOR, now - AT_WORK_FOR
     try:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ptklib.accounting import event_delta, pure_epsilon, renyi_curve, zcdp_rho
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.accountants import ORDERS, Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted, decide_all, outcome_of
 from ptkstore.domain.streams.streams import Policy

@@ -8,9 +8,9 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.ledger.retired_windows import drop_windows
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import (
     RUNS,
     Job,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptklib.canonical_json import canonical_json
 from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ReleasedFacts, by_formula, same_model
 from ptkstore.domain.streams.blocks import BlockRange, groups_behind, groups_where
 from ptkstore.domain.streams.streams import Policy

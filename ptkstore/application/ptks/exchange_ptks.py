@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.application.planning.device_ptks import check_report
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.evaluation_plans import check_evaluations
@@ -35,7 +36,6 @@ from ptkstore.application.ptks.team_code import (
 from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.audit import subject_of
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.accept import asked_sums
 from ptkstore.domain.ptks.bundles import bundle_of

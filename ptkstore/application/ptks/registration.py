@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptklib.canonical_json import canonical_json
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.planning.device_ptks import check_report
@@ -16,7 +17,6 @@ from ptkstore.application.ptks.team_code import check_assurance
 from ptkstore.application.scheduling.newcomers import why_it_never_fits
 from ptkstore.application.scheduling.waiting_ptks import begin_to_wait, wait_no_longer
 from ptkstore.domain.allocation.model import Infeasible
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline

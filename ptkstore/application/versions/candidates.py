@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.application.versions.elected_files import state_files
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging

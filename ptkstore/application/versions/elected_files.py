@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptkstore.domain.canonical_json import canonical_json
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.objects import Lake

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import Loss, LossShares
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.odometers import Spent
 from ptkstore.errors import InvariantBroken
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from ptklib.canonical_json import json_digest
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.streams.blocks import BlockRange
 
 
@@ -47,7 +46,7 @@ class ProfileAsk:
     def key(self) -> str:
         """The identity of the profile: everything but how long it is used and how it is watched."""
         content = {name: value for name, value in asdict(self).items() if name not in ("max_age", "drift")}
-        return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+        return json_digest(content)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 

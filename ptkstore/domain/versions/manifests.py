@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.local import LocalLoss
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ptks.ptks import PtkSpec

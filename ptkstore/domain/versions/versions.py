@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.versions.provenance import is_local
 
 FORMAT_VERSION = 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ptklib.canonical_json import json_digest
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured_in, assured_of
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.fields import fields_of
 from ptkstore.errors import UnknownName
 
@@ -59,7 +58,7 @@ def lineage_of(
                 str(content["release_decision"]),
                 str(content["newest_contributing_window"]["end"]),
                 tuple(f"{origin['ptk_id']} v{origin['version']}" for origin in origins),
-                named[one] <= {hashlib.sha256(canonical_json(content).encode()).hexdigest()},
+                named[one] <= {json_digest(content)},
                 assured_in(content, one[0]),
             )
         )

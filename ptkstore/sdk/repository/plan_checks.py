@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 
+from ptklib.canonical_json import canonical_json
 from ptklib.exceptions import InvalidParameterError
-from ptkstore.domain.canonical_json import canonical_json
 
 if TYPE_CHECKING:
     from ptklib.checks.contract import Case

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptkstore.domain.canonical_json import canonical_json
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, cursor, job_id, next_tick
 from ptkstore.domain.ledger.journal import Entry, EntryKind
 from ptkstore.domain.ptks.ptks import same_model

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of
 from ptkstore.adapters.sql.ledger.projections import Projections, Standing
@@ -17,7 +18,6 @@ from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.journal import (
     GENESIS,

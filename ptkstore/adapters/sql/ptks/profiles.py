@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, row_of
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.profiles import Paid, Point, ProfileRecord, ProfileState, Verdict
 from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import LateWriter

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.validations import Validation

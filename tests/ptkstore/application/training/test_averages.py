@@ -34,7 +34,7 @@ def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Devic
 def published(world: DeviceWorld, number: int) -> tuple[dict[str, Any], np.ndarray]:
     manifest, files = world.service.ptk_version(PTK, number)
     tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
-    from ptkstore.domain.canonical_json import canonical_json
+    from ptklib.canonical_json import canonical_json
 
     state = ReleasedState.from_files({**tables, "state.json": canonical_json(manifest["state"]).encode()})
     return manifest, DPEstimator.from_state(state).weights_

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ledger.reports import FORMAT, loss_json, read_signed, signed
 from ptkstore.errors import InvariantBroken
 
