@@ -39,22 +39,11 @@ from ptklib.draw_discard import (
 )
 from ptklib.draw_discard.device import paces
 from ptklib.exceptions import InvalidParameterError, MissingColumnError, SchemaError
-from tests.support.device_server import DRAW, PUT, SPECIFICATION, DeviceServer, _Handler, served
+from tests.support import device_server
+from tests.support.device_server import DRAW, ONE, PUT, ROWS, SPECIFICATION, DeviceServer, _Handler, served
 from tests.support.node import run_device
 
-ROWS = {"age": [31, 44], "country": ["fr", "de"], "clicked": [1, 0]}
-ONE = Specification(
-    features=[Numeric("age", 0, 120), Categorical("country", ["de", "fr"])],
-    label=Numeric("clicked", 0, 1),
-    epsilon=3.47,
-)
-LIMITS = Limits(
-    report_epsilon=3.5,
-    reports_per_window=1,
-    reports_in_all=8,
-    columns=["age", "country", "clicked"],
-    window_seconds=0,
-)
+LIMITS = Limits(**device_server.LIMITS)
 
 
 @pytest.fixture
@@ -327,26 +316,15 @@ def _raw(text: bytes) -> Callable[[_Handler], None]:
     return answer
 
 
-def _slowly(handler: _Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-    for _ in range(100):
-        handler.wfile.write(b"x")
-        handler.wfile.flush()
-        time.sleep(0.05)
+def _slowly(head: bytes, piece: bytes) -> Callable[[_Handler], None]:
+    def answer(handler: _Handler) -> None:
+        handler.wfile.write(head)
+        for _ in range(100):
+            handler.wfile.write(piece)
+            handler.wfile.flush()
+            time.sleep(0.05)
 
-
-def _headers_slowly(handler: _Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    for _ in range(100):
-        handler.wfile.write(b"x")
-        handler.wfile.flush()
-        time.sleep(0.05)
-
-
-def _continue_for_ever(handler: _Handler) -> None:
-    for _ in range(100):
-        handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        time.sleep(0.05)
+    return answer
 
 
 def _huge(handler: _Handler) -> None:
@@ -357,9 +335,9 @@ def _huge(handler: _Handler) -> None:
 
 ANSWERS: dict[str, tuple[Callable[[_Handler], None], type[DeviceError]]] = {
     "huge": (_huge, UntrustedAnswer),
-    "slow": (_slowly, NoAnswer),
-    "slow headers": (_headers_slowly, NoAnswer),
-    "only 100 Continue": (_continue_for_ever, NoAnswer),
+    "slow": (_slowly(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"), NoAnswer),
+    "slow headers": (_slowly(b"HTTP/1.1 200 OK\r\n", b"x"), NoAnswer),
+    "only 100 Continue": (_slowly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), NoAnswer),
     "cut short": (_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"), NoAnswer),
     "no HTTP": (_raw(b"SSH-2.0-OpenSSH\r\n"), NoAnswer),
     "nothing": (_raw(b""), NoAnswer),

@@ -24,22 +24,18 @@ from ptklib.draw_discard import (
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms import vectorised
 from tests.support import draw_discard as slow
-from tests.support.device_server import DRAW, PUT, SPECIFICATION, DeviceServer, _Handler, served
-from tests.support.node import run_device
-
-ROWS = {"age": [31, 44], "country": ["fr", "de"], "clicked": [1, 0]}
-ONE = Specification(
-    features=[Numeric("age", 0, 120), Categorical("country", ["de", "fr"])],
-    label=Numeric("clicked", 0, 1),
-    epsilon=3.47,
+from tests.support.device_server import (
+    DRAW,
+    LIMITS,
+    ONE,
+    PUT,
+    ROWS,
+    SPECIFICATION,
+    DeviceServer,
+    _Handler,
+    served,
 )
-LIMITS: dict[str, Any] = {
-    "report_epsilon": 3.5,
-    "reports_per_window": 1,
-    "reports_in_all": 8,
-    "columns": ["age", "country", "clicked"],
-    "window_seconds": 0,
-}
+from tests.support.node import run_device
 
 
 def test_the_published_vectors_are_what_it_computes() -> None:

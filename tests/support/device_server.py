@@ -14,9 +14,35 @@ from typing import Any
 
 import numpy as np
 
-from ptklib.draw_discard import Specification, draw_instance, put_report, start_instances
+from ptklib.draw_discard import (
+    Categorical,
+    Numeric,
+    Specification,
+    draw_instance,
+    put_report,
+    start_instances,
+)
 
 SPECIFICATION, DRAW, PUT = "/v1/device/specification", "/v1/device/draw", "/v1/device/put"
+
+ROWS = {"age": [31, 44], "country": ["fr", "de"], "clicked": [1, 0]}
+"""The rows of a device."""
+
+ONE = Specification(
+    features=[Numeric("age", 0, 120), Categorical("country", ["de", "fr"])],
+    label=Numeric("clicked", 0, 1),
+    epsilon=3.47,
+)
+"""A model that they fit."""
+
+LIMITS: dict[str, Any] = {
+    "report_epsilon": 3.5,
+    "reports_per_window": 1,
+    "reports_in_all": 8,
+    "columns": ["age", "country", "clicked"],
+    "window_seconds": 0,
+}
+"""What a person allows, so that one report a window is sent."""
 
 Misbehaviour = Callable[["_Handler"], None]
 

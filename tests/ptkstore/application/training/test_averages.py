@@ -261,27 +261,27 @@ def test_a_claim_that_died_leaves_no_draft_behind(world: DeviceWorld) -> None:
     assert [one.number for one in world.service.versions(PTK)] == [1]
 
 
-def test_a_claim_that_lost_its_lease_elects_nothing(world: DeviceWorld) -> None:
+def lose_the_lease(world: DeviceWorld, step: str) -> None:
+    """Work on the average of the first window; at a step of that, its lease has ended and another process does it."""
+
     def overtaken() -> None:
         world.clock.pass_(minutes=5)
         assert world.service.work_on(JOB)
 
-    world.steps.at["average-staged"] = overtaken
+    world.steps.at[step] = overtaken
     world.close_phones(1)
     world.service.work_on(JOB)
+
+
+def test_a_claim_that_lost_its_lease_elects_nothing(world: DeviceWorld) -> None:
+    lose_the_lease(world, "average-staged")
     world.work(*AVERAGING)
     assert [one.number for one in world.service.versions(PTK)] == [1]
     assert world.drafts() == []
 
 
 def test_a_claim_that_lost_its_lease_destroys_no_draft_that_was_elected_meanwhile(world: DeviceWorld) -> None:
-    def overtaken() -> None:
-        world.clock.pass_(minutes=5)
-        assert world.service.work_on(JOB)
-
-    world.steps.at["averaged"] = overtaken
-    world.close_phones(1)
-    world.service.work_on(JOB)
+    lose_the_lease(world, "averaged")
     assert len(world.drafts()) == 1
     world.work(*AVERAGING)
     assert published(world, 1)[0]["version"] == 1
