@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +20,7 @@ from ptkstore.domain.streams.report_counts import Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
-from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name
+from ptkstore.domain.versions.versions import Draft, Version, table_files
 from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.devices import DevicePtk, Epoch, InstancesView
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 INSTANCES_AWAY: Final = "instances-unavailable"
 INSTANCES_LOST: Final = "instances-lost"
-
-_SUFFIX = ".parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +138,9 @@ def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> N
 
 
 def _drafted(own: OwnDraft, state: ReleasedState, staging: Staging) -> Draft:
-    contents, files = {}, []
-    for name, content in state.to_files().items():
-        if name.endswith(_SUFFIX):
-            sha256 = hashlib.sha256(content).hexdigest()
-            files.append(StateFile(table_file_name(name.removesuffix(_SUFFIX), sha256), len(content), sha256))
-            contents[files[-1].name] = content
+    files, contents = table_files(state.to_files())
     staging.write(own.id, contents, own.key)
-    return Draft(own.id, tuple(files), dict(state.meta))
+    return Draft(own.id, files, dict(state.meta))
 
 
 def _elect(

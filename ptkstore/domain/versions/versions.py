@@ -93,6 +93,8 @@ class Lineage:
         return self.release_decision != UNREADABLE
 
 
+_TABLE = ".parquet"
+
 PTKS = "ptks"
 """The folder of all PTKs, below the lake's root."""
 
@@ -109,7 +111,18 @@ def version_path(ptk_id: str, number: int) -> str:
 
 def table_file_name(table: str, sha256: str) -> str:
     """Return the name of a table's Parquet file in the lake."""
-    return f"{table}-{sha256}.parquet"
+    return f"{table}-{sha256}{_TABLE}"
+
+
+def table_files(files: Mapping[str, bytes]) -> tuple[tuple[StateFile, ...], dict[str, bytes]]:
+    """Return the tables among the files of a state, as a draft lists them, and their bytes by the names in the lake."""
+    listed, contents = [], {}
+    for name, content in files.items():
+        if name.endswith(_TABLE):
+            sha256 = hashlib.sha256(content).hexdigest()
+            listed.append(StateFile(table_file_name(name.removesuffix(_TABLE), sha256), len(content), sha256))
+            contents[listed[-1].name] = content
+    return tuple(listed), contents
 
 
 def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -19,7 +20,14 @@ from ptkstore.domain.ptks.ptks import same_model
 from ptkstore.domain.streams.blocks import BlockSet
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
 from ptkstore.domain.versions.manifests import content_of, elected_manifest
-from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name, version_path
+from ptkstore.domain.versions.versions import (
+    Draft,
+    StateFile,
+    Version,
+    table_file_name,
+    table_files,
+    version_path,
+)
 from tests.support.builders import PTK, STREAM, ptk_spec, request, stream_named
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -140,6 +148,13 @@ def test_the_hash_of_a_version_covers_every_byte_of_its_manifest() -> None:
 def test_places_and_names_sort_as_they_should() -> None:
     assert version_path("taxi.speed", 12) == "ptks/taxi.speed/v00000012"
     assert table_file_name("statistics", "ab") == "statistics-ab.parquet"
+
+
+def test_of_a_state_its_tables_are_listed_by_content() -> None:
+    digest = hashlib.sha256(b"rows").hexdigest()
+    files, contents = table_files({"state.json": b"{}", "weights.parquet": b"rows"})
+    assert files == (StateFile(f"weights-{digest}.parquet", 4, digest),)
+    assert contents == {f"weights-{digest}.parquet": b"rows"}
 
 
 def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -16,7 +15,7 @@ from ptkstore.adapters.sandbox.child.rows import check_apart, tables_of
 from ptkstore.adapters.sandbox.child.team_code import stream_of, train_team_code
 from ptkstore.adapters.sandbox.confinement.confined import USUAL_CONFINEMENT, Confinement
 from ptkstore.domain.ptks.ptks import granted
-from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
+from ptkstore.domain.versions.versions import Draft, table_files
 from ptkstore.errors import InvariantBroken, OutcomeUnknown, Unavailable
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.row_processes import (
@@ -28,7 +27,6 @@ from ptkstore.ports.row_processes import (
 )
 
 PARTIAL_FILE: Final = "partial.arrow"
-_SUFFIX = ".parquet"
 _WAITS: Final = (1, 2, 4, 8, 15, 30)  # seconds, between tries to write
 
 
@@ -63,15 +61,10 @@ def train(
 
 
 def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | RunFailed:
-    contents, files = {}, []
-    for name, content in state.to_files().items():
-        if name.endswith(_SUFFIX):
-            sha256 = hashlib.sha256(content).hexdigest()
-            files.append(StateFile(table_file_name(name.removesuffix(_SUFFIX), sha256), len(content), sha256))
-            contents[files[-1].name] = content
+    files, contents = table_files(state.to_files())
     if not _written(request, contents, staging):
         return RunFailed(STAGING_FAILED)
-    return Draft(request.draft_id, tuple(files), dict(state.meta))
+    return Draft(request.draft_id, files, dict(state.meta))
 
 
 def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> RunFailed | None:
