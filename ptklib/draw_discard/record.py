@@ -1,4 +1,4 @@
-"""What an odometer keeps: reports, their losses together, and the text that they are written as."""
+"""The record of an odometer: reports, their losses together, and the text that they are written as."""
 
 import json
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What some reports lose together, by basic composition: epsilons and deltas add up."""
+    """The joint loss of some reports, by basic composition: epsilons and deltas add up."""
 
     reports: int
     epsilon: float
@@ -89,7 +89,7 @@ _LOSS = ("epsilon", "delta")
 
 @dataclass(frozen=True)
 class Record:
-    """What the file of an odometer says.
+    """The content of an odometer's file.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class Record:
 
         Notes
         -----
-        :Guarantee: basic composition. It holds for reports of one device to several PTKs too, as each may follow from
-            the others.
+        :Guarantee: basic composition. It is valid for reports of one device to several PTKs, too, as each may
+            follow from the others.
         """
         groups: dict[tuple[Any, ...], list[Report]] = {}
         for report in self.reports:

@@ -24,7 +24,7 @@ _LABEL_MAX = 100
 
 
 class Role(StrEnum):
-    """What somebody is to a stream; an administrator is one to the whole store.
+    """A role on a stream; an administrator's is on the whole store.
 
     A device gateway is an app's backend, which gets tickets for devices and sees nothing else.
     """
@@ -41,7 +41,7 @@ STREAM_ROLES = frozenset(Role) - {Role.ADMINISTRATOR}
 
 
 class Reach(StrEnum):
-    """What an action is about."""
+    """The things that an action may be about."""
 
     STORE = "store"
     STREAM = "stream"
@@ -50,9 +50,10 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which roles may act, and on what; `own` keeps it to the team that the PTK or the subscription belongs to.
+    """The roles that may act, and on what; `own` keeps it to the team that the PTK or the subscription belongs to.
 
-    What is not `traced` is harmless to repeat and seen by nobody else; all else, and every refusal, leaves a trace.
+    An action that is not `traced` is harmless to repeat and seen by nobody else. All others, and every refusal, leave a
+    trace.
     """
 
     roles: frozenset[Role]
@@ -146,7 +147,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A team's role on a stream; `*` stands for every stream, and for every team where the role is the consumer's."""
+    """A team's role on a stream; `*` means every stream and, for the role of a consumer, every team."""
 
     team: str
     stream: str
@@ -168,7 +169,7 @@ class Grant:
 class Token:
     """An API token without its secret, of which `digest` is the SHA-256 in hexadecimal.
 
-    It opens nothing from `revoked_at` on, which lies ahead where it was rotated with an overlap.
+    It opens nothing from `revoked_at` on. After a rotation with an overlap that is in the future.
     """
 
     id: str
@@ -201,7 +202,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: a team, by one of its tokens, in these roles at most."""
+    """The one who asks: a team, by one of its tokens, in these roles at most."""
 
     team: str
     token_id: str
@@ -215,7 +216,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is acted on: a stream with its owner, and the team of the PTK or subscription if it is about one."""
+    """The thing acted on: a stream with its owner, and the team of the PTK or subscription if it is about one."""
 
     stream: str | None = None
     owner: str | None = None
@@ -260,7 +261,7 @@ def split_text(text: str) -> tuple[str, str] | None:
 
 
 def opens(token: Token | None, secret: str, now: datetime) -> bool:
-    """Tell whether the secret is the token's and the token holds; takes the same time if there is no such token."""
+    """Tell whether the secret is the token's and the token is valid; takes the same time if there is no such token."""
     expected = digest_of("") if token is None else token.digest
     same = hmac.compare_digest(expected, digest_of(secret))
     return same and token is not None and token.holds(now)

@@ -27,16 +27,16 @@ class ExposedWindow:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What is kept of a stream.
+    """All that is kept of a stream.
 
     All that is no DP output depends on events from `since` on alone; retention allows events from `allowed_since` on.
     `overdue` are windows past it that have not expired yet, `remains` expired ones of which something was found. The
-    windows and times come from clock and policy: what is told of a window that is kept does not depend on its rows.
+    windows and times come from clock and policy: nothing that is said of a kept window depends on its rows.
 
-    Where an operator closes windows, all of this goes by event time; `past_by_clock` are the windows that are kept and
-    would have expired if the clock closed them.
+    If an operator closes windows, all of this is by event time. `past_by_clock` are the windows that are kept and would
+    have expired if the clock closed them.
 
-    Of a stream whose rows stay `on_devices` nothing is kept: whatever is found of one is left over.
+    Of a stream whose rows stay `on_devices` nothing is kept: whatever is found of one is a remainder.
 
     One training of a registered PTK may read `most_windows` windows. Rows can be read for `readable` after the end of
     their window: the retention times the window's length.
@@ -58,13 +58,13 @@ class Exposure:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is left that depends on an event older than the retention."""
+        """Whether nothing remains that depends on an event older than the retention."""
         return not self.overdue and not self.remains
 
 
 @dataclass(frozen=True, slots=True)
 class PrivatePlaces:
-    """Where there may be what is no DP output."""
+    """The places where something may be that is no DP output."""
 
     keys: KeyStore
     raw: RawZone
@@ -162,7 +162,7 @@ def _verdict(exposure: Exposure) -> str:
 
 
 def _past(exposure: Exposure) -> str:
-    """What is kept longer than the calendar says; empty where nothing is."""
+    """A line on what is kept longer than the calendar says; empty if nothing is."""
     count = len(exposure.past_by_clock)
     if not count:
         return ""

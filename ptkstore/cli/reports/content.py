@@ -1,4 +1,4 @@
-"""What the page of a signed report says, worst block and loss of a person first; the layout is decided elsewhere."""
+"""The content of a signed report's page, worst block and loss of a person first; the layout is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and what is below it."""
 
     heading: str
     parts: tuple[Text | Table, ...]
@@ -90,7 +90,7 @@ def _sections(report: Mapping[str, Any], signature: Mapping[str, str], digest: s
 
 
 def _worst(report: Mapping[str, Any]) -> Section:
-    """What the reader came for."""
+    """The figures that the reader came for."""
     spent, promised = report["spent"]["stream"], report["guarantee"]["per_block"]
     worst = _worst_block(report)
     where = "no block has lost anything yet" if worst is None else f"block {worst['block']}, {_place(worst)}"
@@ -172,7 +172,7 @@ def _local_ptks(report: Mapping[str, Any]) -> Section:
 
 
 def _means(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """What is lost and promised, by who loses it; a period of one window says the same of a user twice."""
+    """The losses and promises, by who loses; a period of one window says the same of a user twice."""
     sentences = list(zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True))
     return sentences if len(report["period"]["windows"]) > 1 else sentences[:2]
 
@@ -208,7 +208,7 @@ def _promise(report: Mapping[str, Any]) -> Section:
 
 
 def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Who closes windows, and how long rows stay; older reports say the second alone."""
+    """A section on who closes windows, and how long rows stay; older reports say the second alone."""
     if policy.get("closing") == "operator":
         return [
             ("windows are closed by", "an operator"),
@@ -339,7 +339,7 @@ def _rounded(amount: Decimal) -> str:
 
 
 def _place(row: Mapping[str, Any]) -> str:
-    """What a block holds."""
+    """The place of a block: its window or shard, its part, and its value of the attribute."""
     where = f"shard {row['shard']}" if row["window"] is None else f"window {row['window']}"
     value = row.get("attribute_value")
     return ", ".join((where, row["part"], *([value] if value is not None else [])))

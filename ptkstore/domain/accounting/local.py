@@ -1,4 +1,4 @@
-"""What a device loses that sends noisy reports: local differential privacy, which charges no block."""
+"""The loss of a device that sends noisy reports: local differential privacy, which charges no block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COUNTED = (
     "a device counts its reports to all PTKs of the stream together, and refuses to send more; nobody else knows how "
     "many it has sent"
 )
-"""Who holds the limits of a stream."""
+"""Who keeps to the limits of a stream."""
 
 ALL_PTKS = "all PTKs"
 """The row of what a device loses to all PTKs of a stream."""
@@ -31,29 +31,29 @@ ADVERSARIES = (
     "towards whoever sees the instance that a device drew and the report that it put back; nothing that the server "
     "does afterwards counts as protection, and nothing is amplified"
 )
-"""Against whom the loss of a report holds (differences.md D2, D3)."""
+"""The adversary that the loss of a report is about (differences.md D2, D3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalLoss:
-    """What the reports of a device lose, whatever all other devices do.
+    """The loss of the reports of a device, whatever all other devices do.
 
     Parameters
     ----------
     report : Loss
-        Of one report as devices are told now: all of the model that it holds.
+        Of one report under the present model, as a whole.
     limit : Loss
         What the stream lets any report lose, for good. Earlier reports may have lost more than `report`.
     one_weight : Loss
-        Of one weight of one report, by itself; entries of a report are not independent secrets (differences.md D1).
+        Of one weight of one report, by itself. Entries of a report are not independent secrets (differences.md D1).
     reports_per_window, reports_in_all : int
         The most that a device may send.
     clip, noise : str
-        What is clipped, and the noise that is added.
+        How gradients are clipped, and the noise that is added.
     specification : str
         Digest of what devices were told.
     event : mapping
-        The mechanism of one report; empty where only figures were told, as `max_norm` is 0.
+        The mechanism of one report. It is empty if only figures were told; then `max_norm` is 0.
     max_norm : float
         To which norm a gradient is clipped.
     """
@@ -76,7 +76,7 @@ class LocalLoss:
 
     @property
     def in_all(self) -> Loss:
-        """Of all reports that a device ever sends, whatever devices are told then."""
+        """Of all reports that a device ever sends, also under models that come later."""
         return composed(self.limit, self.reports_in_all)
 
 
@@ -87,7 +87,7 @@ def composed(report: Loss, reports: int) -> Loss:
 
 @dataclass(frozen=True, slots=True)
 class DeviceOdometer:
-    """What one device loses at most to a stream: to all of its PTKs together, also those of before.
+    """The most that one device loses to a stream: to all of its PTKs together, also earlier ones.
 
     A device counts its reports to a stream itself, and nobody else knows them: it may have sent all that `windows`,
     those that have begun, allowed. `limit` is what any report may lose. It is fixed as the stream is created, so that
@@ -126,7 +126,7 @@ class DeviceOdometer:
 
 @dataclass(frozen=True, slots=True)
 class LocalOdometer:
-    """What one device loses to one PTK at most: by one report now, and where all that it sends are for this PTK."""
+    """The most that one device loses to one PTK: by one report now, and by all of its reports if they are for it."""
 
     ptk_id: str
     loss: LocalLoss
@@ -150,6 +150,6 @@ class LocalOdometer:
 
     @property
     def mechanism(self) -> dict[str, str]:
-        """What is clipped, the noise, and the digest of what devices were told."""
+        """The clipping, the noise, and the digest of what devices were told."""
         one = self.loss
         return {"clip": one.clip, "noise": one.noise, "specification": one.specification}

@@ -31,9 +31,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What became of the checks: `passed`, `partly`, `failed` or `not-run`, and how many there were or why.
+    """The result of the checks: `passed`, `partly`, `failed` or `not-run`, and how many there were or why.
 
-    `partly`: none failed, and what took too long was left out.
+    `partly`: none failed, and some did not run, as they take too long.
     """
 
     status: str
@@ -43,12 +43,12 @@ class Checked:
 class FamilyChecks:
     """The checks of one plan; equal estimators are checked once.
 
-    They take as long as there is time: what is left out is said.
+    They run as long as there is time, and say which did not run.
 
     Parameters
     ----------
     audit : bool
-        Whether outputs on neighbouring datasets are held against the declared loss as well.
+        Whether outputs on neighbouring datasets are compared with the declared loss, too.
     n_ptks : int
         How many PTKs are to be checked.
     clock : callable
