@@ -56,6 +56,16 @@ def start_instances(specification: Specification, around: npt.ArrayLike | None =
     return saturated(gaussian(wide, scale=sqrt(specification.instance_variance)))
 
 
+def start_puts(specification: Specification) -> int:
+    """Return for how many reports `start_instances` counts in `drift_limit`, when the start is what it began around.
+
+    References
+    ----------
+    .. [1] docs/proofs/draw_discard.md, "Spam".
+    """
+    return -(-specification.k // 2)
+
+
 def draw_instance(specification: Specification, instances: Instances) -> Weights:
     """Return a copy of a uniformly random instance, (n_weights,): what a device begins with.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,12 +25,37 @@ class Epoch:
     ----------
     id : str
         Random; no other epoch has it.
-    specification : str
-        Digest of the specification that its instances are of.
+    begun_for : str
+        What it began for: `DevicePtk.begun_for` of that time.
     """
 
     id: str
-    specification: str
+    begun_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Public weights that an epoch begins around.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_weights,) or None
+        As a version published them; None for zero.
+    reports : int or None
+        How many reports were put in all when they were published, in coarse steps; 0 where none was. None of a version
+        that does not say it.
+    """
+
+    weights: Floats | None = None
+    reports: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Instances, (k, n_weights), int32, and how many reports were put since their model began."""
+
+    instances: Weights
+    puts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +70,10 @@ class DevicePtk:
         The window whose version the reports of now enter.
     report_epsilon, reports_per_window, reports_in_all : float, int, int
         What the stream lets a report lose, and a device send.
+    refused_window : int or None
+        The newest window whose average was refused.
     start : callable
-        Reads the weights that a new epoch begins around; None for zero.
+        Reads what a new epoch begins around; `Unavailable` while that is on its way to the lake.
     """
 
     ptk_id: str
@@ -56,7 +84,19 @@ class DevicePtk:
     report_epsilon: float
     reports_per_window: int
     reports_in_all: int
-    start: Callable[[], Floats | None] = lambda: None
+    refused_window: int | None = None
+    start: Callable[[], Start] = Start
+
+    @property
+    def begun_for(self) -> str:
+        """What an epoch of it is for, 64 characters: its specification, after the last average that was refused.
+
+        An epoch that began for something else is over.
+        """
+        digest = self.specification.digest
+        if self.refused_window is None:
+            return digest
+        return hashlib.sha256(f"{digest} {self.refused_window}".encode()).hexdigest()
 
 
 ReadDevicePtk = Callable[[str], DevicePtk]
@@ -88,7 +128,7 @@ class InstancesView(Protocol):
 
     def read_window(
         self, ptk_id: str, epoch: str, window: int, *, since: int | None
-    ) -> tuple[Weights, Counts]:
+    ) -> tuple[Counted, Counts]:
         """Return the instances of an epoch as a window closes, and what came of reports meanwhile.
 
         Both are as they were at one moment, but for reports that are being written then. It is remembered what had been
@@ -109,6 +149,9 @@ class InstancesView(Protocol):
             When nobody can tell now.
         """
 
+    def counted(self, ptk_id: str, epoch: str) -> Counted:
+        """Return `all` with the number of reports of the same moment."""
+
 
 class Instances(InstancesView, Protocol):
     """Instances of PTKs."""
@@ -123,7 +166,13 @@ class Instances(InstancesView, Protocol):
         """
 
     def begin(
-        self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
+        self,
+        ptk_id: str,
+        begun_for: str,
+        instances: Weights,
+        *,
+        puts: int = 0,
+        replaces: Epoch | None = None,
     ) -> Epoch:
         """Begin an epoch in place of the one that the caller saw; return the one that there is then.
 
@@ -132,10 +181,12 @@ class Instances(InstancesView, Protocol):
         Parameters
         ----------
         ptk_id : str
-        specification : str
-            Its digest, read after `replaces`: so nobody brings back a specification that was replaced meanwhile.
+        begun_for : str
+            Read after `replaces`: so nobody brings back a specification that was replaced meanwhile.
         instances : ndarray of shape (k, n_weights), int32
             What it begins with.
+        puts : int, default 0
+            How many reports these count for.
         replaces : Epoch or None
             The epoch that the caller saw. Its instances are forgotten. If there is another one by now, it is left.
 

@@ -90,6 +90,9 @@ class JobsView(Protocol):
     def comparisons(self, stream: str) -> tuple[Job, ...]:
         """Return the comparisons on windows of a stream that are kept, for reading."""
 
+    def refused_average(self, ptk_id: str) -> int | None:
+        """Return the newest window of which a PTK's average was refused; None if there is none."""
+
     def placed(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake; 0 where none is."""
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ptkstore.application.devices import issue_tickets, served_models
 from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
 from ptkstore.application.devices.epochs import epoch_of
 from ptkstore.domain.tickets import Refusal, Ticket, read_ticket
 from ptkstore.errors import Refused, Unavailable
-from ptkstore.ports.devices import DevicePtk, Epoch, ReadDevicePtk
+from ptkstore.ports.devices import Counted, DevicePtk, Epoch, ReadDevicePtk
 from ptkstore.wiring.adapters import Adapters
-
-if TYPE_CHECKING:
-    from ptklib.draw_discard.instances import Instances as Weights
 
 
 class Devices:
@@ -91,5 +87,5 @@ class Devices:
         )  # before the catalog is read
         return kept - frozenset(self.ptk_ids()) if kept else kept
 
-    def _start(self, ptk: DevicePtk) -> Weights:
+    def _start(self, ptk: DevicePtk) -> Counted:
         return start_of(ptk, checkpoints=self._adapters.checkpoints, keys=self._adapters.keys)

@@ -78,6 +78,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "identities.grants": (),
     "audit.after": (0, 10),
     "jobs.get": ("prepare/a",),
+    "jobs.refused_average": (PTK,),
     "jobs.kinds": (["id"],),
     "jobs.due": (NOW, 10),
     "jobs.busy": (NOW, NOW),

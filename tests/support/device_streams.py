@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import redis
 
 from ptklib import DrawDiscardModel
-from ptklib.draw_discard import Specification, draw_instance, make_report, put_report
+from ptklib.draw_discard import HonestRange, Specification, draw_instance, make_report, put_report
 from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.devices.keys import counts_key, instances_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
@@ -35,6 +35,7 @@ SCHEMA = Schema(
     "at",
 )
 FEATURES: Mapping[str, Any] = {"length": (0.0, 100.0), "kind": ["mail", "text"]}
+MakeReport = Callable[[Specification, np.ndarray], np.ndarray]
 
 
 def device_policy(**policy: Any) -> Policy:
@@ -98,16 +99,38 @@ class DeviceWorld(World):
 
     def report(self, tables: Sequence[Mapping[str, Sequence[Any]]]) -> np.ndarray:
         """Let one device after the other draw, step and put; return the instances that are there then."""
+
+        def report_on(table: Mapping[str, Sequence[Any]]) -> MakeReport:
+            return lambda specification, instances: make_report(
+                specification, draw_instance(specification, instances), table
+            )
+
+        return self.put(report_on(table) for table in tables)
+
+    def poison(self, n: int) -> np.ndarray:
+        """Put so many reports that push all weights one way, as far as the tests for spam let them."""
+        return self.put([pushed] * n)
+
+    def put(self, reports: Iterable[MakeReport]) -> np.ndarray:
+        """Make and put one report after the other; return the instances that are there then."""
         specification, epoch = self.begin_epoch()
-        instances = self.service.instances.all(PTK, epoch.id)
-        for table in tables:
-            drawn = draw_instance(specification, instances)
-            put_report(specification, instances, make_report(specification, drawn, table))
+        instances, made = self.service.instances.all(PTK, epoch.id), list(reports)
+        for make in made:
+            put_report(specification, instances, make(specification, instances))
         with redis.Redis.from_url(self.url) as client:
             packed = {str(place): row.astype("<i4").tobytes() for place, row in enumerate(instances)}
             client.hset(instances_key(PTK, epoch.id), mapping=packed)
-            client.hincrby(counts_key(PTK, epoch.id), TAKEN, len(tables))
+            client.hincrby(counts_key(PTK, epoch.id), TAKEN, len(made))
         return instances
+
+
+def pushed(specification: Specification, instances: np.ndarray) -> np.ndarray:
+    """Return a report that pushes all weights one way, and that the tests for spam admit."""
+    honest = HonestRange.of(specification, instances, 1e-6, n_puts=1)
+    step = min(honest.norm / np.sqrt(specification.n_weights), honest.widths.min())
+    report = np.floor(honest.means + 0.99 * step).astype(np.int32)
+    assert honest.admits(report)
+    return report
 
 
 def fresh_database(server: ForgetfulRedisServer, number: int) -> str:

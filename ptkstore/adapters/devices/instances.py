@@ -15,13 +15,14 @@ from ptkstore.adapters.devices.forgetting import check_forgets
 from ptkstore.adapters.devices.keys import counts_key, epoch_key, instances_key, marks_key, over_key
 from ptkstore.domain.streams.report_counts import TAKEN, Counts, counted_since
 from ptkstore.errors import Unavailable, UnknownName
-from ptkstore.ports.devices import Epoch
+from ptkstore.ports.devices import Counted, Epoch
 
 if TYPE_CHECKING:
     from ptklib.draw_discard.instances import Instances as Weights
 
 PATIENCE_SECONDS = 5.0
 _PACKED = np.dtype("<i4")
+_BEFORE = "before"  # beside the counts of an epoch: reports that what it began with counts for
 _OF_AN_EPOCH = (instances_key, counts_key, marks_key)
 
 
@@ -42,9 +43,18 @@ class RedisInstances:
             found = self._client.hgetall(instances_key(ptk_id, epoch))
         return _unpacked(found, epoch)
 
+    def counted(self, ptk_id: str, epoch: str) -> Counted:
+        """Return the k instances of an epoch, and how many reports were put by that moment."""
+        with _answers(), self._client.pipeline() as commands:
+            commands.hgetall(instances_key(ptk_id, epoch))
+            commands.hgetall(counts_key(ptk_id, epoch))
+            found, counted = commands.execute()
+        counts = _counts(counted)
+        return Counted(_unpacked(found, epoch), counts.get(TAKEN, 0) + counts.get(_BEFORE, 0))
+
     def read_window(
         self, ptk_id: str, epoch: str, window: int, *, since: int | None
-    ) -> tuple[Weights, Counts]:
+    ) -> tuple[Counted, Counts]:
         """Return the instances and what came of reports, both as they were at one moment."""
         key = marks_key(ptk_id, epoch)
         with _answers(), self._client.pipeline() as commands:
@@ -52,8 +62,8 @@ class RedisInstances:
             commands.hgetall(counts_key(ptk_id, epoch))
             commands.hgetall(key)
             found, counted, marked = commands.execute()
-            weights = _unpacked(found, epoch)
-            now = {outcome.decode(): int(count) for outcome, count in counted.items()}
+            weights, now = _unpacked(found, epoch), _counts(counted)
+            before = now.pop(_BEFORE, 0)
             marks = {int(number): json.loads(text) for number, text in marked.items()}
             marks = {number: counts for number, counts in marks.items() if number < window}
             commands.hset(key, str(window), json.dumps(now))
@@ -63,7 +73,7 @@ class RedisInstances:
             said = _epoch(commands.execute()[-1])
             if said is None or said.id != epoch:
                 self._client.unlink(key)
-        return weights, counted_since(since, marks, now)
+        return Counted(weights, before + now.get(TAKEN, 0)), counted_since(since, marks, now)
 
     def puts(self, ptk_id: str, epoch: str) -> int:
         """Return how many reports were put since an epoch began."""
@@ -71,12 +81,26 @@ class RedisInstances:
             return int(self._client.hget(counts_key(ptk_id, epoch), TAKEN) or 0)
 
     def begin(
-        self, ptk_id: str, specification: str, instances: Weights, *, replaces: Epoch | None = None
+        self,
+        ptk_id: str,
+        begun_for: str,
+        instances: Weights,
+        *,
+        puts: int = 0,
+        replaces: Epoch | None = None,
     ) -> Epoch:
-        """Begin an epoch, whole or not at all, unless somebody did meanwhile."""
+        """Begin an epoch, whole or not at all, unless somebody did meanwhile.
+
+        Parameters
+        ----------
+        ptk_id, begun_for, instances, puts
+            Whose it is, what for, and what it begins with.
+        replaces : Epoch or None
+            The one that the caller saw.
+        """
         from redis.exceptions import WatchError
 
-        key, fresh = epoch_key(ptk_id), Epoch(secrets.token_hex(8), specification)
+        key, fresh = epoch_key(ptk_id), Epoch(secrets.token_hex(8), begun_for)
         packed = {str(place): row.astype(_PACKED).tobytes() for place, row in enumerate(instances)}
         with _answers(), self._client.pipeline() as commands:
             commands.watch(key)
@@ -85,14 +109,15 @@ class RedisInstances:
                 return now
             commands.multi()
             commands.hset(instances_key(ptk_id, fresh.id), mapping=packed)
-            commands.set(key, f"{fresh.id} {fresh.specification}")
+            commands.hset(counts_key(ptk_id, fresh.id), _BEFORE, puts)
+            commands.set(key, f"{fresh.id} {fresh.begun_for}")
             if now is not None:
                 commands.rpush(over_key(ptk_id), now.id)
                 commands.unlink(*(key(ptk_id, now.id) for key in _OF_AN_EPOCH))
             try:
                 commands.execute()
             except WatchError:
-                return self.begin(ptk_id, specification, instances, replaces=replaces)
+                return self.begin(ptk_id, begun_for, instances, puts=puts, replaces=replaces)
             return fresh
 
     def forget(self, ptk_id: str) -> None:
@@ -140,6 +165,10 @@ class RedisInstances:
         )
 
 
+def _counts(found: Mapping[bytes, bytes]) -> dict[str, int]:
+    return {outcome.decode(): int(count) for outcome, count in found.items()}
+
+
 def _unpacked(found: Mapping[bytes, bytes], epoch: str) -> Weights:
     """Return instances by their places; `UnknownName` if one is missing or of another length."""
     rows = [found.get(b"%d" % place) for place in range(len(found))]
@@ -152,8 +181,8 @@ def _unpacked(found: Mapping[bytes, bytes], epoch: str) -> Weights:
 def _epoch(said: bytes | None) -> Epoch | None:
     if said is None:
         return None
-    epoch_id, _, specification = said.decode().partition(" ")
-    return Epoch(epoch_id, specification)
+    epoch_id, _, begun_for = said.decode().partition(" ")
+    return Epoch(epoch_id, begun_for)
 
 
 @contextmanager

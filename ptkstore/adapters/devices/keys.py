@@ -6,7 +6,7 @@ PREFIX = "ptkd:"
 
 
 def epoch_key(ptk_id: str) -> str:
-    """Return where the epoch of a PTK is: its id, a space and the digest of its specification."""
+    """Return where the epoch of a PTK is: its id, a space and what it began for."""
     return f"{PREFIX}{ptk_id}:epoch"
 
 
@@ -16,7 +16,10 @@ def instances_key(ptk_id: str, epoch: str) -> str:
 
 
 def counts_key(ptk_id: str, epoch: str) -> str:
-    """Return where reports of an epoch are counted: a hash from what came of them to how many they are."""
+    """Return where reports of an epoch are counted: a hash from what came of them to how many they are.
+
+    And from `before` to how many reports the instances count for that it began with.
+    """
     return f"{PREFIX}{ptk_id}:{epoch}:counts"
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
-from ptkstore.ports.devices import DevicePtk, Instances
+from ptkstore.ports.devices import Counted, DevicePtk, Instances
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Checkpoints
 
-if TYPE_CHECKING:
-    from ptklib.draw_discard.instances import Instances as Weights
-
 _DIGEST_CHARACTERS = 64
+_COUNT_BYTES = 8
 
 
 class CheckpointWriter:
@@ -33,8 +30,9 @@ class CheckpointWriter:
         if epoch is None:
             return
         try:
-            weights = self._instances.all(ptk_id, epoch.id)
-            content = epoch.specification.encode() + weights.astype("<i4").tobytes()
+            found = self._instances.counted(ptk_id, epoch.id)
+            packed = found.instances.astype("<i4").tobytes()
+            content = epoch.begun_for.encode() + packed + found.puts.to_bytes(_COUNT_BYTES, "little")
             seen = hashlib.sha256(epoch.id.encode() + content).digest()
             if self._written.get(ptk_id) != seen:
                 key = self._keys.checkpoint_key(ptk_id, epoch.id)
@@ -63,15 +61,23 @@ class CheckpointWriter:
                 self._keys.destroy_checkpoint(ptk_id, one)
 
 
-def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Weights:
-    """Return what an epoch of a PTK begins with: the last checkpoint of its specification, else fresh instances."""
-    from ptklib.draw_discard.instances import start_instances
+def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Counted:
+    """Return what an epoch of a PTK begins with: the last checkpoint, else fresh instances around the last version.
 
-    kept = _checkpoint(ptk, checkpoints, keys)
-    return start_instances(ptk.specification, ptk.start()) if kept is None else kept
+    A checkpoint of an epoch that began for something else is not used. The noise of fresh instances moves their mean as
+    `start_puts` reports do. Reports count from the last version on, back to a checkpoint that is older, too.
+    """
+    from ptklib.draw_discard.instances import start_instances, start_puts
+
+    begin = ptk.start()
+    before = begin.reports or 0
+    if (kept := _checkpoint(ptk, checkpoints, keys)) is not None:
+        return Counted(kept.instances, before + abs(kept.puts - before))
+    fresh = start_instances(ptk.specification, begin.weights)
+    return Counted(fresh, before + start_puts(ptk.specification))
 
 
-def _checkpoint(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> Weights | None:
+def _checkpoint(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> Counted | None:
     import numpy as np
 
     epoch = checkpoints.epoch(ptk.ptk_id)
@@ -82,7 +88,10 @@ def _checkpoint(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> Wei
     except (CorruptObject, WindowGone):
         return None
     specification = ptk.specification
-    if content[:_DIGEST_CHARACTERS].decode() != specification.digest:
+    if content[:_DIGEST_CHARACTERS].decode() != ptk.begun_for:
         return None
-    packed = np.frombuffer(content[_DIGEST_CHARACTERS:], dtype="<i4").astype(np.int32)
-    return packed.reshape(specification.k, specification.n_weights)
+    shape = (specification.k, specification.n_weights)
+    end = _DIGEST_CHARACTERS + 4 * shape[0] * shape[1]
+    packed = np.frombuffer(content[_DIGEST_CHARACTERS:end], dtype="<i4").astype(np.int32)
+    puts = int.from_bytes(content[end:], "little")  # an older program wrote none
+    return Counted(packed.reshape(shape), puts)

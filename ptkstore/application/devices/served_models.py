@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ptkstore.application.devices.epochs import Start, epoch_of
+from ptkstore.application.devices.epochs import Beginning, begin_epoch, epoch_of
 from ptkstore.errors import UnknownName
 from ptkstore.ports.devices import DevicePtk, Epoch, Instances, ReadDevicePtk
 
@@ -79,7 +79,7 @@ def read_served(
     *,
     read_ptk: ReadDevicePtk,
     instances: Instances,
-    start: Start,
+    start: Beginning,
 ) -> ServedModel:
     """Read what is served of a PTK from now on; `UnknownName` if devices do not train it.
 
@@ -98,7 +98,7 @@ def read_served(
     try:
         puts, weights = instances.puts(ptk_id, epoch.id), instances.all(ptk_id, epoch.id)
     except UnknownName:  # lost, or over since
-        epoch = instances.begin(ptk_id, ptk.specification.digest, start(ptk), replaces=epoch)
+        epoch = begin_epoch(ptk, epoch, instances=instances, start=start)
         puts, weights = instances.puts(ptk_id, epoch.id), instances.all(ptk_id, epoch.id)
     return _served(ptk, epoch, puts, weights, before)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
-from ptkstore.application.training.device_models import is_of
+from ptkstore.application.training.device_models import is_of, waits_for_lake
 from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.jobs import Job, JobKind, Outcome
@@ -23,17 +23,23 @@ from ptkstore.domain.versions.manifests import elected_manifest, local_content_o
 from ptkstore.domain.versions.versions import Draft, Version, table_files
 from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from ptkstore.ports.devices import DevicePtk, Epoch, InstancesView
+from ptkstore.ports.devices import Counted, DevicePtk, Epoch, InstancesView
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.runtime import Clock, Steps
 
 if TYPE_CHECKING:
-    from ptklib.draw_discard.instances import Instances as Weights
     from ptklib.state import ReleasedState
 
 INSTANCES_AWAY: Final = "instances-unavailable"
 INSTANCES_LOST: Final = "instances-lost"
+MOVED_TOO_FAR: Final = "average-moved-too-far"
+
+MOVED_RATE: Final = 0.01
+"""Share of windows of honest reports whose average is refused, at most."""
+
+REPORTS_STEP: Final = 128
+"""A manifest counts reports in steps of so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,9 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     What devices sent is noisy by now, so the average is public whenever it is made: it waits for no tick. Where no
     device ever reported, the instances are those that devices would begin with.
 
+    An average that is further from where the last version was than honest reports move it is refused. The owner is
+    told, and the next epoch begins around the last version: what moved it that far is gone.
+
     A server of instances that does not answer puts the job off, as often as it has to; the owner is told once. One that
     has lost them begins anew, and the owner is told.
     """
@@ -59,31 +68,38 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     with begin() as uow:
         spec, stream = uow.ptks.lock(ptk_id), uow.streams.get(job.stream)
         previous = uow.versions.latest(ptk_id)
+        waits = previous is not None and waits_for_lake(previous, uow)
     if spec is None or not spec.is_averaged:
         _withdraw(job, begin)
         return
+    if waits:
+        raise Unavailable(f"the last version of PTK {ptk_id} is on its way to the lake")
     try:
-        ptk, epoch, instances, counts = _instances(job, previous, averaging)
+        ptk, epoch, found, counts = _instances(job, previous, averaging)
     except Unavailable:
         _notify_once(job, INSTANCES_AWAY, begin, clock)
         raise
     estimator = estimator_from_spec(spec.estimator)
-    if not epoch.specification == ptk.specification.digest == estimator.specification.digest:
+    if epoch.begun_for != ptk.begun_for or ptk.specification.digest != estimator.specification.digest:
         raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
     averaged = {
         "epoch": epoch.id,
-        **_described(ptk, instances),
+        **described(ptk, found),
         "reports_at_most": reports_told(counts),
     }
     steps.reached("averaged", job.id)
+    if averaged["limit"] is not None and averaged["moved"] > averaged["limit"]:
+        _refuse(job, spec, begin, clock)
+        steps.reached("average-refused", job.id)
+        return
     keys, staging = averaging.keys, averaging.staging
     _destroy_drafts_of_before(job, averaging, begin)
     with OwnDraft(job.window, keys, staging, of=job.id) as own:
-        draft = _drafted(own, estimator.average_of(instances), staging)
+        draft = _drafted(own, estimator.average_of(found.instances), staging)
         steps.reached("average-staged", job.id)
         own.kept = True  # by an election that nobody answers, too
         try:
-            own.kept = _elect(job, spec, stream, draft, averaged, begin, clock)
+            own.kept = _elect(job, spec, stream, draft, averaged, ptk.refused_window, begin, clock)
         except OutcomeUnknown:
             raise
         except Exception:
@@ -94,7 +110,7 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
 
 def _instances(
     job: Job, previous: Version | None, averaging: Averaging
-) -> tuple[DevicePtk, Epoch, Weights, Counts]:
+) -> tuple[DevicePtk, Epoch, Counted, Counts]:
     """Return what the window found, and what came of reports since the version before was averaged."""
     ptk, epoch = averaging.epoch_of()
     since = None
@@ -107,23 +123,53 @@ def _instances(
         raise Unavailable(f"the instances of PTK {ptk.ptk_id} were lost a moment ago") from None
 
 
-def _described(ptk: DevicePtk, instances: Weights) -> dict[str, Any]:
+def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:
     """Say how the instances are beside what is expected of them; public, as reports are.
 
     `spread` is their sample variance over its expected value (Theorem 1), the mean over the weights; None of a single
-    instance. `moved` is how far their mean is from the last version's, in L2; None where there is none to compare.
+    instance. `moved` is how far their mean is from where the last version was, in L2, or from where the model began.
+    `reports` is how many were put since the model began, rounded down. `limit` is how far it may have moved by those
+    since the last version: at most one step more than the difference. It is None where that does not say its number.
     """
     import numpy as np
 
     from ptklib.draw_discard import average_instances
+    from ptklib.draw_discard.instances import drift_limit
 
-    spread = moved = None
+    specification, instances = ptk.specification, found.instances
+    spread = limit = None
     if len(instances) > 1:
         variances = instances.var(axis=0, ddof=1, dtype=np.float64)
-        spread = float(variances.mean() / ptk.specification.instance_variance)
-    if (before := ptk.start()) is not None:
-        moved = float(np.linalg.norm(average_instances(ptk.specification, instances) - before))
-    return {"k": len(instances), "spread": spread, "moved": moved}
+        spread = float(variances.mean() / specification.instance_variance)
+    before, reports = ptk.start(), found.puts // REPORTS_STEP * REPORTS_STEP
+    average = average_instances(specification, instances)
+    moved = float(np.linalg.norm(average if before.weights is None else average - before.weights))
+    if before.reports is not None:
+        lately = abs(reports - before.reports) + REPORTS_STEP
+        limit = drift_limit(specification, lately, MOVED_RATE) / 2.0**specification.grid_bits
+    return {"k": len(instances), "spread": spread, "moved": moved, "limit": limit, "reports": reports}
+
+
+def _refuse(job: Job, spec: PtkSpec, begin: Begin, clock: Clock) -> None:
+    """End the job without a version. From then on, the epoch that it read is over: `DevicePtk.begun_for`."""
+    with begin() as uow:
+        held = _held_unchanged(uow, job, spec)
+        if held is not None:
+            uow.jobs.save(held.ended(Outcome.REFUSED))
+            uow.notify_owner(Notice.of_run(job, MOVED_TOO_FAR, clock.now()))
+        uow.commit()
+
+
+def _held_unchanged(uow: UnitOfWork, job: Job, spec: PtkSpec) -> Job | None:
+    """Return the job, held; None if its PTK was withdrawn meanwhile and the job has ended, too."""
+    spec_now = uow.ptks.lock(spec.ptk_id)
+    held = uow.jobs.held(job)
+    if spec_now is None:
+        uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+        return None
+    if spec_now.estimator != spec.estimator:
+        raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
+    return held
 
 
 def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:
@@ -149,22 +195,19 @@ def _elect(
     stream: Stream,
     draft: Draft,
     averaged: Mapping[str, Any],
+    refused_window: int | None,
     begin: Begin,
     clock: Clock,
 ) -> bool:
     """Make the draft the PTK's next version; False if the PTK was withdrawn meanwhile."""
     at = clock.now()
     with begin() as uow:
-        spec_now = uow.ptks.lock(spec.ptk_id)
-        held = uow.jobs.held(job)
-        if spec_now is None:
-            uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+        held = _held_unchanged(uow, job, spec)
+        if held is None:
             uow.commit()
             return False
-        if spec_now.estimator != spec.estimator:
-            raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
         local = local_loss_of(spec.estimator, stream.policy)
-        _notify_of_loss(uow, job, local.specification, averaged["epoch"], at)
+        _notify_of_loss(uow, job, local.specification, averaged["epoch"], refused_window, at)
         content = local_content_of(job, spec, stream, draft, local, averaged)
         elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
         uow.jobs.save(held.ended(Outcome.PUBLISHED))
@@ -172,10 +215,17 @@ def _elect(
     return True
 
 
-def _notify_of_loss(uow: UnitOfWork, job: Job, specification: str, epoch: str, at: datetime) -> None:
-    """Tell the owner where the instances are others than those of the last version, though nobody changed the PTK."""
+def _notify_of_loss(
+    uow: UnitOfWork, job: Job, specification: str, epoch: str, refused_window: int | None, at: datetime
+) -> None:
+    """Tell the owner where the instances are others than those of the last version, and were not begun anew.
+
+    A changed PTK begins anew, and one whose average was refused.
+    """
     previous = uow.versions.latest(str(job.ptk_id))
     if previous is None or not is_of(previous, specification):
+        return
+    if refused_window is not None and refused_window > previous.window_index:
         return
     if previous.content["instances"]["epoch"] != epoch:
         uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))

@@ -125,7 +125,8 @@ def local_content_of(
     local : LocalLoss
         What each device loses.
     instances : mapping
-        What was averaged: the id of its `epoch`, `k`, `spread`, `moved` and `reports_at_most`.
+        What was averaged: the id of its `epoch`, `k`, `spread`, how far it `moved` and may have, and how many
+        `reports` there were, in all and since the version before.
     """
     window = _span(stream.policy, job.window.index)
     return {

@@ -293,6 +293,13 @@ class SqlJobs(CatalogPart):
         )
         return tuple(map(job_of, self._connection.execute(query)))
 
+    def refused_average(self, ptk_id: str) -> int | None:
+        """Return the newest window of which a PTK's average was refused."""
+        refused = given(t.jobs, ptk_id=ptk_id, kind=JobKind.AVERAGE, outcome=Outcome.REFUSED)
+        newest = select(func.max(t.jobs.c.window_index)).where(*refused)
+        window: int | None = self._connection.execute(newest).scalar_one()
+        return window
+
     def placed(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake."""
         query = select(t.jobs.c.ptk_id, t.jobs.c.position).where(t.jobs.c.kind == JobKind.PLACE)

@@ -40,7 +40,7 @@ def weights(start: int, k: int = 3, n_weights: int = 4) -> np.ndarray:
 def test_what_began_is_read_as_it_was(instances: RedisInstances) -> None:
     extremes = np.array([[-(2**31), 2**31 - 1], [0, -1]], dtype=np.int32)
     epoch = instances.begin(PTK, FIRST, extremes)
-    assert epoch.specification == FIRST
+    assert epoch.begun_for == FIRST
     assert instances.epoch(PTK) == epoch
     found = instances.all(PTK, epoch.id)
     assert found.dtype == np.int32

@@ -151,7 +151,7 @@ def test_after_an_epoch_nothing_is_drawn_and_a_put_leaves_nothing(
 
     assert asked(url, late) == [*[Refusal.EPOCH_OVER] * 3, None]
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{later.id}:instances".encode()]
-    assert client.keys("*:counts") == []
+    assert client.keys("*:counts") == [f"ptkd:{PTK}:{later.id}:counts".encode()]
     assert set(client.hvals(f"ptkd:{PTK}:{later.id}:instances")) == {bytes(BYTES)}
 
 

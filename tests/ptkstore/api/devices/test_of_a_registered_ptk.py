@@ -80,7 +80,7 @@ def test_what_devices_put_is_in_the_version_of_their_window(api: Api) -> None:
     ptk = world.service.device_ptk(PTK)
     average = instances.mean(axis=0) / 2.0**ptk.specification.grid_bits
     assert ptk.window == 1
-    assert ptk.start() == pytest.approx(average)
+    assert ptk.start().weights == pytest.approx(average)
 
 
 def test_a_ptk_of_another_stream_or_none_has_no_tickets(api: Api) -> None:

@@ -20,7 +20,7 @@ from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
 from ptkstore.application.devices.epochs import epoch_of
 from ptkstore.errors import Unavailable
-from ptkstore.ports.devices import DevicePtk, Epoch
+from ptkstore.ports.devices import DevicePtk, Epoch, Start
 
 PTK = "team.model"
 
@@ -114,7 +114,7 @@ def test_a_changed_specification_begins_anew_and_the_old_instances_cannot_be_rea
     before = home.weights()
     home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
     second = home.epoch()
-    assert second.specification != first.specification
+    assert second.begun_for != first.begun_for
     assert not np.array_equal(home.weights(), before)
     home.writer().write(PTK)
     assert home.keys.checkpoints() == {(PTK, second.id)}
@@ -123,7 +123,7 @@ def test_a_changed_specification_begins_anew_and_the_old_instances_cannot_be_rea
 def test_fresh_instances_are_around_the_weights_of_the_last_version(home: Home) -> None:
     spec = home.ptk.specification
     around = np.linspace(-0.5, 0.5, spec.n_weights)
-    home.ptk = replace(home.ptk, start=lambda: around)
+    home.ptk = replace(home.ptk, start=lambda: Start(around))
     far = 12 * np.sqrt(spec.instance_variance)
     assert np.abs(home.weights() - around * 2.0**spec.grid_bits).max() < far
     assert far < 0.5 * 2.0**spec.grid_bits
@@ -152,7 +152,7 @@ def test_a_writer_that_stood_still_destroys_no_key_of_a_later_epoch(
 ) -> None:
     """It read the epoch, stood still while another began and was written down, and goes on."""
     slow, first = home.writer(), home.epoch()
-    read = home.instances.all
+    read = home.instances.counted
 
     def meanwhile(ptk_id: str, epoch: str) -> Any:
         found = read(ptk_id, epoch)
@@ -162,7 +162,7 @@ def test_a_writer_that_stood_still_destroys_no_key_of_a_later_epoch(
         home.writer().write(PTK)
         return found
 
-    monkeypatch.setattr(home.instances, "all", meanwhile)
+    monkeypatch.setattr(home.instances, "counted", meanwhile)
     slow.write(PTK)
     now = home.epoch()
     assert now.id != first.id

@@ -12,7 +12,7 @@ from ptklib.draw_discard import Numeric, Specification, start_instances
 from ptkstore.adapters.devices import RedisInstances, RedisReports
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.devices.served_models import ServedModel, puts_allowed_for, read_served
-from ptkstore.ports.devices import DevicePtk
+from ptkstore.ports.devices import Counted, DevicePtk
 
 PTK = "team.model"
 SPECIFICATION = Specification(
@@ -27,7 +27,7 @@ def served(instances: RedisInstances, before: ServedModel | None = None) -> Serv
         before,
         read_ptk=lambda _: ptk,
         instances=instances,
-        start=lambda found: start_instances(found.specification),
+        start=lambda found: Counted(start_instances(found.specification), 0),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,16 @@ import pytest
 
 from ptklib.base import DPEstimator
 from ptklib.draw_discard import average_instances, report_loss
+from ptklib.draw_discard.instances import drift_limit
 from ptklib.state import ReleasedState
 from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.application.training.average_ptk import described
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import Unavailable
 from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, device_table, phishy
 from tests.support.world import DAY
+from workers.checkpoints import Checkpoints
 
 JOB = f"average/{PTK}/0"
 
@@ -53,7 +58,9 @@ def test_a_window_publishes_the_mean_of_the_instances(world: DeviceWorld) -> Non
         "epoch": epoch.id,
         "k": 3,
         "spread": pytest.approx(spread),
-        "moved": None,
+        "moved": pytest.approx(np.linalg.norm(weights)),
+        "limit": pytest.approx(drift_limit(specification, 0 + 128, 0.01) / 2.0**specification.grid_bits),
+        "reports": 0,
         "reports_at_most": {"taken": 32, "refused": {}},
     }
     loss = report_loss(specification)
@@ -186,6 +193,10 @@ def test_windows_that_closed_together_are_published_in_order(world: DeviceWorld)
     for window in (2, 1):
         assert not world.service.work_on(f"average/{PTK}/{window}")
     assert world.service.work_on(f"average/{PTK}/0")
+    with pytest.raises(Unavailable, match="on its way to the lake"):
+        world.service.work_on(f"average/{PTK}/1")
+    world.clock.pass_(minutes=2)
+    assert world.service.work_on(f"place/{PTK}")
     assert world.service.work_on(f"average/{PTK}/1")
     assert not world.service.work_on(f"average/{PTK}/1")
 
@@ -325,3 +336,98 @@ def test_trainings_and_traces_tell_of_averages(world: DeviceWorld) -> None:
         world.service.version(PTK, 1).content["newest_contributing_window"]["end"],
         1,
     )
+
+
+def test_an_average_that_poison_moved_is_no_version_and_devices_begin_anew_around_the_last_one(
+    world: DeviceWorld,
+) -> None:
+    world.report([device_table()] * 300)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    poisoned, (_, epoch) = world.poison(300), world.begin_epoch()
+    world.close_phones(2)
+    assert world.work(*AVERAGING) == [f"average/{PTK}/1"]
+    job = world.job(f"average/{PTK}/1")
+    assert (job.state, job.outcome) == (JobState.ENDED, Outcome.REFUSED)
+    assert world.notices() == [(f"{PTK} average of window 1", "average-moved-too-far")]
+    assert (world.drafts(), world.service.keys.draft_ids()) == ([], ())
+    ended = world.service.trainings(PTK)[1]
+    assert (ended.code, ended.version) == ("average-moved-too-far", None)
+    world.close_phones(3)
+    world.work(*AVERAGING)
+    (first, one), (second, two) = published(world, 1), published(world, 2)
+    assert [each.window_index for each in world.service.versions(PTK)] == [0, 2]
+    specification, after = world.begin_epoch()
+    assert after.id == second["instances"]["epoch"] != epoch.id == first["instances"]["epoch"]
+    assert np.linalg.norm(two - one) == pytest.approx(second["instances"]["moved"])
+    assert second["instances"]["moved"] < 0.1 * np.linalg.norm(
+        average_instances(specification, poisoned) - one
+    )
+    assert len(world.notices()) == 1  # nothing was lost
+
+
+def test_a_first_average_that_poison_moved_is_no_version(world: DeviceWorld) -> None:
+    world.poison(300)
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert [(one.number, one.window_index) for one in world.service.versions(PTK)] == [(1, 1)]
+    assert published(world, 1)[0]["instances"]["reports"] == 0
+
+
+def test_a_checkpoint_of_what_poison_moved_begins_no_epoch(world: DeviceWorld) -> None:
+    written = Checkpoints(world.service, Event())
+    world.poison(300)
+    written.pass_once()
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.lose_instances()
+    specification, epoch = world.begin_epoch()
+    spread = np.sqrt(specification.instance_variance)
+    assert np.abs(world.service.instances.all(PTK, epoch.id)).max() < 20 * spread
+
+
+def test_reports_of_before_a_loss_count_with_their_checkpoint(world: DeviceWorld) -> None:
+    written = Checkpoints(world.service, Event())
+    world.report([device_table()] * 300)
+    written.pass_once()
+    world.lose_instances()
+    world.report([device_table()] * 300)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    manifest, _ = published(world, 1)
+    assert manifest["instances"]["reports"] == (2 + 600) // 128 * 128 == 512
+    world.lose_instances()  # what was put since the checkpoint is lost, and the version has it
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    specification, _ = world.begin_epoch()
+    manifest, _ = published(world, 2)
+    limit = (
+        drift_limit(specification, 128 + 128, 0.01) / 2.0**specification.grid_bits
+    )  # 512 - 302 is above 128
+    assert (manifest["instances"]["reports"], manifest["instances"]["limit"]) == (640, pytest.approx(limit))
+
+
+def test_a_version_that_was_rolled_back_limits_by_all_reports_since(world: DeviceWorld) -> None:
+    for window in (1, 2):
+        world.report([device_table()] * 200)
+        world.close_phones(window)
+        world.work(*AVERAGING)
+    world.service.rollback_ptk(PTK, 1)
+    world.work(*AVERAGING)
+    world.close_phones(3)
+    world.work(*AVERAGING)
+    specification, _ = world.begin_epoch()
+    (_, one), (manifest, four) = published(world, 1), published(world, 4)
+    limit = drift_limit(specification, 384 - 128 + 128, 0.01) / 2.0**specification.grid_bits
+    assert manifest["instances"]["moved"] == pytest.approx(np.linalg.norm(four - one))
+    assert manifest["instances"]["limit"] == pytest.approx(limit)
+
+
+def test_after_a_version_that_does_not_count_reports_there_is_no_limit(world: DeviceWorld) -> None:
+    world.report([device_table()] * 20)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    _, epoch = world.begin_epoch()
+    found, ptk = world.service.instances.counted(PTK, epoch.id), world.service.device_ptk(PTK)
+    of_before = replace(ptk, start=lambda: replace(ptk.start(), reports=None))
+    assert described(of_before, found) == {**described(ptk, found), "limit": None}
