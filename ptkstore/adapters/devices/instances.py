@@ -109,7 +109,8 @@ class RedisInstances:
                 return now
             commands.multi()
             commands.hset(instances_key(ptk_id, fresh.id), mapping=packed)
-            commands.hset(counts_key(ptk_id, fresh.id), _BEFORE, puts)
+            if puts:
+                commands.hset(counts_key(ptk_id, fresh.id), _BEFORE, puts)
             commands.set(key, f"{fresh.id} {fresh.begun_for}")
             if now is not None:
                 commands.rpush(over_key(ptk_id), now.id)

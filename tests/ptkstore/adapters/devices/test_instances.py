@@ -184,3 +184,15 @@ def test_a_server_that_is_away_is_unavailable(tmp_path_factory: pytest.TempPathF
     ):
         with pytest.raises(Unavailable, match="does not answer"):
             ask()
+
+
+def test_reports_count_on_from_those_that_an_epoch_begins_with(
+    instances: RedisInstances, client: Any
+) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0), puts=40)
+    put(client, epoch, put=5, norm=3)
+    found, counts = instances.read_window(PTK, epoch.id, 0, since=None)
+    assert (found.puts, counts) == (45, {"put": 5, "norm": 3})
+    again = instances.counted(PTK, epoch.id)
+    assert again.puts == 45
+    assert np.array_equal(again.instances, found.instances)

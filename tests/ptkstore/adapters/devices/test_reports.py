@@ -151,7 +151,7 @@ def test_after_an_epoch_nothing_is_drawn_and_a_put_leaves_nothing(
 
     assert asked(url, late) == [*[Refusal.EPOCH_OVER] * 3, None]
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{later.id}:instances".encode()]
-    assert client.keys("*:counts") == [f"ptkd:{PTK}:{later.id}:counts".encode()]
+    assert client.keys("*:counts") == []
     assert set(client.hvals(f"ptkd:{PTK}:{later.id}:instances")) == {bytes(BYTES)}
 
 
@@ -166,8 +166,9 @@ def test_processes_count_what_came_of_reports_together(url: str, epoch: Epoch) -
 
     asked(url, many)
     instances = RedisInstances(url)
-    weights, counts = instances.read_window(PTK, epoch.id, 0, since=None)
-    assert np.array_equal(weights, instances.all(PTK, epoch.id))
+    found, counts = instances.read_window(PTK, epoch.id, 0, since=None)
+    assert found.puts == 12
+    assert np.array_equal(found.instances, instances.all(PTK, epoch.id))
     assert counts == {"put": 12, "norm": 3, "ticket-used": 1}
     assert instances.puts(PTK, epoch.id) == 12
     instances.close()
