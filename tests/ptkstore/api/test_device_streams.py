@@ -199,7 +199,7 @@ def test_versions_tell_how_many_reports_came_and_what_they_did(api: Api, store: 
     first, second = store.versions(PTK)
     assert first["instances"]["reports_at_most"] == {"taken": 0, "refused": {}}
     assert second["instances"]["reports_at_most"] == {"taken": 1_024, "refused": {"norm": 32}}
-    assert (first["instances"]["moved"], second["instances"]["moved"]) == (None, 0.0)
+    assert first["instances"]["moved"] > second["instances"]["moved"] == 0.0
     assert second["instances"]["spread"] > 0
     reply = api.acting(Role.CONSUMER).get(f"/v1/ptks/{PTK}/versions")
     assert [one["instances"] for one in reply.json()["items"]] == [first["instances"], second["instances"]]

@@ -72,7 +72,8 @@ class Phones:
     def counts(self) -> dict[str, int]:
         """What came of reports, for all processes."""
         (key,) = self.redis.keys("*:counts")
-        return {outcome.decode(): int(count) for outcome, count in self.redis.hgetall(key).items()}
+        found = {outcome.decode(): int(count) for outcome, count in self.redis.hgetall(key).items()}
+        return {outcome: count for outcome, count in found.items() if outcome != "before"}
 
     def instances(self) -> dict[bytes, bytes]:
         (key,) = self.redis.keys("*:instances")
