@@ -17,6 +17,7 @@ from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import Conflict, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.cases import case
+from tests.support.dying_process import FILE, KEY, Strike, die_at
 from tests.support.validated import (
     ACCEPTED,
     ALL,
@@ -122,8 +123,22 @@ def test_the_next_training_waits_for_the_verdict(waiting: World) -> None:
     assert f"train/{PTK}/1" in waiting.service.due()
 
 
+STEPS = ("claimed", "spent", "opened", "validated", "verdict-kept")
+
+
+def one_of_each(world: World, target: float) -> None:
+    """One verdict, one charge, and one version if it passed."""
+    assert len(world.service.validations(PTK)) == 1
+    assert len(world.service.versions(PTK)) == (target == GOOD)
+    assert charged_for_tests(world) == (0, 900_000_000)
+    with world.service.begin() as uow:
+        spent = [one.key for one in uow.ledger.journal(STREAM) if one.kind is EntryKind.SPEND]
+    assert spent == [TRAIN, VALIDATE]
+    assert world.service.verify_ledger(STREAM).faults == ()
+
+
 @pytest.mark.parametrize("target", [GOOD, BAD])
-@pytest.mark.parametrize("step", ["claimed", "spent", "opened", "validated", "verdict-kept"])
+@pytest.mark.parametrize("step", STEPS)
 def test_a_worker_that_dies_at_any_step_leaves_one_verdict_one_version_and_one_charge(
     world: World, step: str, target: float
 ) -> None:
@@ -133,13 +148,29 @@ def test_a_worker_that_dies_at_any_step_leaves_one_verdict_one_version_and_one_c
         world.work("validate")
     world.clock.pass_(minutes=2)
     world.work(*ALL)
-    assert len(world.service.validations(PTK)) == 1
-    assert len(world.service.versions(PTK)) == (target == GOOD)
-    assert charged_for_tests(world) == (0, 900_000_000)
-    with world.service.begin() as uow:
-        spent = [one.key for one in uow.ledger.journal(STREAM) if one.kind is EntryKind.SPEND]
-    assert spent == [TRAIN, VALIDATE]
-    assert world.service.verify_ledger(STREAM).faults == ()
+    one_of_each(world, target)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("target", "strike"),
+    [
+        *((GOOD, Strike(step)) for step in STEPS),
+        *((BAD, strike) for strike in (*map(Strike, STEPS), Strike(KEY), Strike(FILE))),
+    ],
+    ids=str,
+)
+def test_kill_9_at_any_step_leaves_one_verdict_one_version_and_one_charge(
+    world: World, target: float, strike: Strike
+) -> None:
+    """Unlike an exception, a kill lets nothing be cleared away on the way out."""
+    trained(world, target)
+    die_at(strike, world, VALIDATE)
+    world.clock.pass_(minutes=2)
+    world.work(*ALL)
+    one_of_each(world, target)
+    destroy_once(world.service)
+    assert drafts(world) == world.service.keys.draft_ids() == ()
 
 
 def test_the_database_refuses_a_second_verdict(waiting: World) -> None:
