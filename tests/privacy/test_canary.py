@@ -21,9 +21,10 @@ from ptklib.mechanisms.comparisons import Comparison as Comparing
 from ptklib.mechanisms.threshold import DrawnThreshold
 from ptklib.profiling.estimates import UNITS
 from ptkstore.adapters.processes import RedisServer
+from ptkstore.application.versions.candidates import CONTENT_FILE
 from ptkstore.cli.service.machine import running
 from ptkstore.domain.budgeting.thresholds import Comparison, ReleasedLoss, Threshold
-from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.scheduling.shares import Share
 from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
 from ptkstore.domain.streams.windows import WindowId
@@ -71,6 +72,7 @@ class Run:
     compared: tuple[Comparison, ...] = ()
     released: tuple[ReleasedLoss, ...] = ()
     verdicts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
 
     def look(self, redis_url: str) -> None:
         """Search every file, process and key there is at this moment."""
@@ -283,6 +285,21 @@ def ended(store: Store) -> bool:
     return all(job.state in (JobState.ENDED, JobState.IDLE) for job in jobs)
 
 
+def train_without_a_verdict(store: Store) -> list[str]:
+    """One more window of the judged PTKs, once no worker is there; the drafts that wait for their verdict."""
+    service = local(store)
+    store.ingest(JUDGED, rows(WINDOWS, ROWS), f"b{WINDOWS}")
+    store.close_windows(JUDGED, ORIGIN + (WINDOWS + 1) * DAY)
+    while due := [
+        one for one in service.due() if one.startswith(("prepare/", "allocate/", "train/", "partial/"))
+    ]:
+        for job_id in due:
+            service.work_on(job_id)
+    with service.begin() as uow:
+        jobs = uow.jobs.find(stream=JUDGED)
+    return [str(one.draft_id) for one in jobs if (one.kind, one.state) == (JobKind.VALIDATE, JobState.READY)]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     base = tmp_path_factory.mktemp("canary")
@@ -296,10 +313,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         lease_seconds=10,
         rows_per_partial=4_000,  # trainings that are planned for all rows are split in two
     )
-    with pytest.MonkeyPatch.context() as patch, closing(Store(Service(settings))) as store:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(made.temporary))
         redis_url = RedisServer(made.home).client_url
-        with running(settings), WebhookReceiver(made.received) as receiver:
+        with (
+            closing(Store(Service(settings))) as store,
+            running(settings),
+            WebhookReceiver(made.received) as receiver,
+        ):
             create(store)
             create_adaptive(store)
             create_measured(store)
@@ -334,8 +355,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                     made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
                         job.outcome
                     )
-        made.look_at_files()
-        yield made
+        with closing(
+            Store(Service(settings))
+        ) as store:  # reading files above took away the locks of the other one
+            made.waiting = train_without_a_verdict(store)
+            made.look_at_files()
+            yield made
 
 
 def part_sizes(store: Store, window: int) -> list[int]:
@@ -400,6 +425,14 @@ def test_the_search_saw_verdicts_that_reject_and_verdicts_on_errors(run: Run):
     )
 
 
+def test_the_search_saw_states_that_wait_for_their_verdict(run: Run):
+    assert len(run.waiting) == len((MEANS, MISSES))
+    files = [path for draft in run.waiting for path in (run.home / "raw" / "_staging" / draft).iterdir()]
+    assert {path.parent.name for path in files} == set(run.waiting)
+    candidates = [path.read_bytes() for path in files if path.name == CONTENT_FILE]
+    assert [b"HistoricalStatistics" in content for content in candidates] == [False] * len(run.waiting)
+
+
 def test_no_canary_was_seen_outside_or_inside_the_raw_zone(run: Run):
     assert run.hits == []
 
@@ -428,6 +461,9 @@ def test_no_row_count_stands_in_catalog_logs_or_manifests(run: Run):
     assert databases
     texts = {str(path): "\n".join(map(repr, values(path))) for path in databases}
     readable = [*run.home.rglob("*.json"), *run.home.rglob("*.yaml"), run.received]
+    readable = [
+        path for path in readable if run.home / "raw" not in path.parents
+    ]  # drafts there are encrypted
     logs = [
         path for path in run.home.rglob("*.log") if path.name != "redis.log"
     ]  # its lines begin with a pid
