@@ -19,6 +19,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.streams.streams import Closing, Policy, PrivacyUnit, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store, check_report
+from tests.support.several_windows import queue_training
 from tests.support.world import DAY, ORIGIN, SCHEMA, STREAM, World, trips
 
 TENTH = Loss(10**8)
@@ -174,6 +175,31 @@ def test_a_report_says_what_the_ledger_says(trained: World) -> None:
         ("taxi.speed", "HistoricalStatistics", "library"),
     ]
     assert [one["team"] for one in told["teams"]] == ["taxi"]
+
+
+def test_a_loss_names_the_blocks_of_all_windows_and_is_told_for_each_of_them(
+    make: Callable[..., World],
+) -> None:
+    world = make("several", retention_windows=8)
+    for day in range(4):
+        world.ingest([day + 0.5])
+    world.close(4)
+    world.work("prepare", "allocate")
+    world.register()
+    queue_training(world, 0, 1, 3, n_rows=240)
+    world.work("train", "place")
+    blocks = [{"from": 128 * window + 2, "below": 128 * window + 3} for window in (0, 1, 3)]
+    for period, windows in [
+        ((None, None), [0, 1, 3]),
+        ((ORIGIN + 3 * DAY, None), [3]),
+        ((ORIGIN + DAY, ORIGIN + 2 * DAY), [1]),
+    ]:
+        told = report(world, *period)
+        (loss,) = told["losses"]
+        assert [loss["blocks"], *loss["further_blocks"]] == blocks
+        assert [one["window"] for one in told["blocks"] if one["spent"]["releases"]] == windows
+    told = report(world, ORIGIN + 2 * DAY, ORIGIN + 3 * DAY)  # a window between them
+    assert (told["losses"], told["spent"]["stream"]["releases"]) == ([], 0)
 
 
 def test_a_report_says_who_closes_windows_and_what_is_exposed(make: Callable[..., World]) -> None:

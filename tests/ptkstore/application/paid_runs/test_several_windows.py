@@ -98,6 +98,8 @@ def test_a_training_opens_the_same_share_of_each_window_that_paid(three: World) 
     assert spent(three) == dict.fromkeys(WINDOWS, 5)
     assert three.job(TRAIN).outcome is Outcome.PUBLISHED
     assert told(three) == (list(WINDOWS), near(3 * ROWS * N / 300))
+    (version,) = three.service.versions("taxi.speed")
+    assert [one["number"] // 128 for one in version.content["blocks"]] == list(WINDOWS)
 
 
 def test_a_window_that_expires_between_spend_and_key_is_left_out_and_not_named(three: World) -> None:
