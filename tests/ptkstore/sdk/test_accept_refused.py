@@ -11,6 +11,7 @@ from ptklib import AdaSSPRegressor, Clustering, CountFeaturizer, CovarianceMatri
 from ptkstore import PTK, connect
 from ptkstore import errors as e
 from ptkstore.domain.identity import Role
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.sdk import Repository, Store
 from tests.support.api_server import Api
 from tests.support.cases import case
@@ -33,6 +34,8 @@ LONG = CountFeaturizer(["hour"], label="long", classes=[False, True], domains={"
 MANY = HistoricalStatistics(
     ["hour"], ["speed"], domains={"hour": list(range(1_001))}, bounds={"speed": (0, 60)}, epsilon=0.1
 )
+OTHERS = {"other": "taxi", "waits": "patient"}
+"""A PTK of a stream that plans each window, and one of a stream whose PTKs wait."""
 TEST = {"metric": "loss", "epsilon": 0.5}
 REJECT = {**TEST, "reject_epsilon": 0.4}
 REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
@@ -44,6 +47,7 @@ REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
     (SPEEDS, {**TEST, "timeout": "1h"}, 0.1, e.InvalidRequest, "shorter than the time between two trainings"),
     (SPEEDS, {**TEST, "timeout": "later"}, 0.1, e.InvalidRequest, "is no duration"),
     (SPEEDS, {**TEST, "epsilon": 1.5}, 0.1, e.PtkRejected, r"epsilon 1\.5; .* does not fit a test block"),
+    (SPEEDS, {**TEST, "epsilon": 1.2}, 0.9, e.PtkRejected, r"epsilon 1\.2; .* does not fit a test block"),
     (SPEEDS, {**TEST, "epsilon": 0}, 0.1, e.InvalidRequest, "epsilon of accept"),
     (SPREAD, TEST, 0.1, e.InvalidRequest, "no loss of single rows"),
     (SPEEDS, {**TEST, "metric": "accuracy"}, 0.9, e.InvalidRequest, "predicts no class"),
@@ -93,7 +97,9 @@ REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with Api(tmp_path_factory.mktemp("accept") / "home") as api:
         api.world.stream()
-        api.world.register("other", config={"accept": {"metric": "loss", "epsilon": 0.3}})
+        api.world.stream("patient", scheduler=Scheduler.ADAPTIVE)
+        for name, stream in OTHERS.items():
+            api.world.register(name, stream=stream, config={"accept": {"metric": "loss", "epsilon": 0.3}})
         yield api
 
 
@@ -106,22 +112,26 @@ def store(request: pytest.FixtureRequest, api: Api) -> Iterator[Store]:
         yield store
 
 
-def test_what_no_validation_can_do_is_refused_with_a_reason(store: Store, api: Api) -> None:
+@pytest.mark.parametrize("stream", OTHERS.values())
+def test_what_no_validation_can_do_is_refused_with_a_reason(store: Store, api: Api, stream: str) -> None:
     before = api.world.service.ptks()
-    journal = api.world.service.verify_ledger("taxi").entries
+    journal = api.world.service.verify_ledger(stream).entries
     for estimator, accept, target, error, why in REFUSED:
-        ptk = PTK("speed", "taxi", estimator, target=target, accept=accept)
+        ptk = PTK("speed", stream, estimator, target=target, accept=accept)
         with case(f"{accept} {target}"), pytest.raises(error, match=why):
             store.apply(Repository("taxi", (ptk,)))
         assert api.world.service.ptks() == before
-    assert api.world.service.verify_ledger("taxi").entries == journal
+    assert api.world.service.verify_ledger(stream).entries == journal
 
 
-def test_a_change_that_no_validation_can_do_leaves_the_ptk_as_it_was(store: Store, api: Api) -> None:
-    before = api.world.service.ptk("taxi.other")
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_change_that_no_validation_can_do_leaves_the_ptk_as_it_was(
+    store: Store, api: Api, name: str
+) -> None:
+    before = api.world.service.ptk(f"taxi.{name}")
     for estimator, accept, target, error, why in REFUSED:
         if target != 0.1 or estimator is not SPEEDS:
             continue
         with case(str(accept)), pytest.raises(error, match=why):
-            store.update_ptk_config("taxi.other", {"accept": accept})
-        assert api.world.service.ptk("taxi.other") == before
+            store.update_ptk_config(f"taxi.{name}", {"accept": accept})
+        assert api.world.service.ptk(f"taxi.{name}") == before

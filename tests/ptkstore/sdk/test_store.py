@@ -54,6 +54,12 @@ def create(store: Store, **changes: Any) -> None:
     store.create_stream("taxi", **{**fields, **changes})
 
 
+def test_an_unknown_scheduler_is_refused_with_those_there_are(store: Store) -> None:
+    with pytest.raises(InvalidRequest, match="choose from allocate, adaptive, budgeting"):
+        create(store, scheduler="lottery")
+    assert store.streams() == []
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [

@@ -14,13 +14,14 @@ from ptkstore.adapters.keys.store import FileKeyStore
 from ptkstore.application.planning.formula_plans import grid_of
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, job_id, scheduler_of
 from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.scheduling.allowances import Share
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.row_processes import RunFailed
-from tests.support.world import DAY, ORIGIN, STREAM, World
+from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 
 CHAIN = ("prepare", "allocate", "schedule", "train", "validate", "place", "flip")
 PTK = "taxi.speed"
@@ -344,6 +345,21 @@ def test_what_no_number_of_kept_windows_could_serve_is_refused(
 ) -> None:
     with pytest.raises(PtkRejected, match=reason):
         stream.register(**more)
+    with stream.service.read() as uow:
+        assert (uow.ptks.find(stream=STREAM), uow.waits.of(STREAM)) == ((), {})
+
+
+def test_a_test_that_no_test_block_can_pay_for_is_refused(stream: World) -> None:
+    """The sets of PTKs that come in one step have a check of their own."""
+    config = {"accept": {**TEST, "epsilon": 1.5}}
+    reason = r"a verdict of epsilon 1\.5; beside 0 others it does not fit a test block"
+    with pytest.raises(PtkRejected, match=reason):
+        stream.register(config=config, target=GOOD)
+    wanted = [
+        WantedPtk(name, {"estimator": speed(0.1), "target": GOOD, "config": config}) for name in ("a", "b")
+    ]
+    with pytest.raises(PtkRejected, match=reason):
+        stream.service.exchange_ptks(team="taxi", stream=STREAM, wanted=wanted, leaving=[])
     with stream.service.read() as uow:
         assert (uow.ptks.find(stream=STREAM), uow.waits.of(STREAM)) == ((), {})
 
