@@ -9,6 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
 from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET
@@ -116,3 +120,15 @@ def test_tokens_are_in_no_log(api: Api, logs: Any) -> None:
     told = logs()
     for token in (text, issued["token"]):
         assert token.split("_", 2)[-1] not in told
+
+
+def test_a_tracer_of_the_whole_process_is_told_nothing(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The framework would trace each request for it, with addresses and times, and texts of errors."""
+    seen, tracer = InMemorySpanExporter(), TracerProvider()
+    tracer.add_span_processor(SimpleSpanProcessor(seen))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracer)
+    assert ingest(client, row(), **{"Content-Type": NDJSON}).is_success
+    client.post("/v1/device/draw")
+    assert [span.name for span in seen.get_finished_spans()] == []
