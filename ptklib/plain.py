@@ -19,7 +19,7 @@ class PlainForm:
     """The public side of a form, known without data."""
 
     columns: tuple[tuple[str, str], ...]
-    """What a row must have; kinds are ``double``, ``int64`` and ``string``."""
+    """What a row must have; kinds are ``double``, ``int64``, ``string`` and ``bool``."""
     outputs: int
     """Columns that it gives."""
     numbers: int
@@ -141,8 +141,62 @@ def _leaves(estimator: Any) -> Parameters:
     }
 
 
+def _score_form(estimator: Any) -> PlainForm:
+    s = estimator.specification
+    columns = tuple((feature.column, _kind_of(feature)) for feature in s.features)
+    return PlainForm(columns, s.n_scores, _count(_inputs_of(estimator)) + _models(estimator) * s.n_weights)
+
+
+def _score(estimator: Any) -> Parameters:
+    """As `DrawDiscardModel.transform`: numbers clamped to their bounds, and no weight for a value without one."""
+    from ptklib.draw_discard.model import INSTANCES, WEIGHTS  # as above
+
+    averaged = INSTANCES if estimator.average == "predictions" else WEIGHTS
+    weights = estimator.tables_[averaged].column("weight").to_numpy()
+    shape = _models(estimator), estimator.specification.n_scores, -1
+    return {**_inputs_of(estimator), "models": weights.reshape(shape).tolist()}
+
+
+def _inputs_of(estimator: Any) -> Parameters:
+    """Return what the weights of a model are multiplied by, and what becomes of the sum."""
+    s = estimator.specification
+    places = {feature.column: place for place, feature in enumerate(s.features)}
+    features = [feature.to_json() for feature in s.features]
+    bounds = {"low": s.label.low, "high": s.label.high} if s.link == "linear" else {}
+    return {
+        "link": s.link,
+        "label": bounds,
+        "features": [
+            {name: value for name, value in feature.items() if name != "column"} for feature in features
+        ],
+        "crosses": [[places[name] for name in cross] for cross in s.crosses],
+    }
+
+
+def _models(estimator: Any) -> int:
+    """Return of how many models the predictions are averaged."""
+    return int(estimator.specification.k) if estimator.average == "predictions" else 1
+
+
+def _kind_of(feature: Any) -> str:
+    from ptklib.draw_discard.columns import Categorical, Numeric  # as above
+
+    if isinstance(feature, Numeric):
+        return "double"
+    kinds = {bool: "bool", int: "int64", str: "string"}
+    return kinds[type(feature.values[0])] if isinstance(feature, Categorical) else "string"
+
+
+def _count(value: Any) -> int:
+    """Return how many numbers and texts a document has."""
+    if isinstance(value, dict):
+        return sum(map(_count, value.values()))
+    return sum(map(_count, value)) if isinstance(value, list) else 1
+
+
 _FORMS: "dict[str, tuple[Any, ...]]" = {
     "nearest": ("Clustering", _nearest_form, _nearest),
     "project": ("CovarianceMatrix", _project_form, _project),
     "leaves": ("TreeFeaturizer", _leaves_form, _leaves),
+    "score": ("DrawDiscardModel", _score_form, _score),
 }

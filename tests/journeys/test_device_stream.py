@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ def test_windows_of_devices_reach_feast_subscribers_and_the_officer(
         reports_in_all=8,
     )
     model = DrawDiscardModel(FEATURES, "spam", k=5, learning_rate=0.05, grid_bits=20, epsilon=3.47)
-    repository = Repository("taxi", (PTK("phishy", PHONES, model),))
+    serve = {"computed": {"chance": "score"}}
+    repository = Repository("taxi", (PTK("phishy", PHONES, model, serve=serve),))
     (change,) = store.plan(repository, audit=False)
     assert change.per_device == {"report": 3.47, "one_weight": 3.47, "one_window": 3.47, "in_all": 27.76}
     assert (change.refused, change.room) == (None, None)
@@ -90,6 +92,18 @@ def test_windows_of_devices_reach_feast_subscribers_and_the_officer(
     assert length > 0
     assert mail > text
     assert constant < length
+    asked: list[dict[str, Any]] = [
+        {"length": 95.0, "kind": "mail"},
+        {"length": 5.0, "kind": "text"},
+        {"length": None, "kind": "other"},
+    ]
+    scores = feast.get_online_features(
+        ["taxi__phishy__computed:chance", "taxi__phishy__computed:computed_version"], asked
+    ).to_dict()
+    sums = constant + 0.95 * length + mail, constant + 0.05 * length + text, constant
+    assert scores["chance"] == pytest.approx([1 / (1 + np.exp(-one)) for one in sums], abs=1e-4)
+    assert scores["chance"][0] > scores["chance"][1]
+    assert scores["computed_version"] == [WINDOWS] * 3
     state = feast.get_online_features(
         ["ptk_state:version", "ptk_state:epsilon", "ptk_state:guarantee_model"], [{"ptk": PTK_ID}]
     ).to_dict()

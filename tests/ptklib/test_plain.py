@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ptklib import Clustering, CountFeaturizer, CovarianceMatrix, TreeFeaturizer
+from ptklib import Clustering, CountFeaturizer, CovarianceMatrix, DrawDiscardModel, TreeFeaturizer
 from ptklib.exceptions import InvalidParameterError
 from ptklib.plain import NUMBERS_MAX, PlainForm, plain_form, plain_parameters
 from tests.support.families import rows
@@ -28,6 +28,26 @@ FORMS = [
         ("double", "int64", "string"),
         3,
     ),
+    (
+        "score",
+        DrawDiscardModel(
+            {"speed": (0, 60), "hour": {"values": [*range(4)]}, "zone": {"hash_buckets": 5}, "on": [True]},
+            "long",
+            classes=[False, True],
+            crosses=[["speed", "hour"], ["zone", "on"]],
+            average="predictions",
+            k=3,
+            epsilon=1.0,
+        ),
+        ("int64", "bool", "double", "string"),
+        2,
+    ),
+    (
+        "score",
+        DrawDiscardModel({"speed": (0, 60)}, "fare", model="linear", label_bounds=(0, 50), epsilon=1.0),
+        ("double",),
+        1,
+    ),
 ]
 
 
@@ -43,7 +63,8 @@ def test_the_numbers_of_a_form_are_as_many_as_was_said_before(form, estimator, k
     said = plain_form(estimator, form)
     names = [name for name, _ in said.columns]
     assert said == PlainForm(tuple(zip(names, kinds, strict=True)), outputs, said.numbers)
-    found = plain_parameters(estimator.fit(rows()), form)
+    table = rows()
+    found = plain_parameters(estimator.fit(table.assign(on=table["long"])), form)
     assert count(found) == said.numbers
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 

@@ -20,7 +20,7 @@ COMPUTED = "computed"
 """Suffix of the view that computes from what a request sends along and what a version released, and its declaration."""
 COMPUTED_VERSION = "computed_version"
 """The feature that tells the version it was computed with, 0 where there was none yet."""
-COMPUTED_FORMS = frozenset({"nearest", "project", "leaves"})
+COMPUTED_FORMS = frozenset({"nearest", "project", "leaves", "score"})
 KEYS = frozenset({"defaults", "fresh", "request", "derived"})
 FORMS = {"ratio": 2, "difference": 2, "sum": 2, "product": 2, "log": 1, "bucket": 1}
 """Derived columns: their forms, and how many operands each takes."""
@@ -135,8 +135,9 @@ def check_sent_name(name: object, what: str) -> None:
 
 
 def outputs_of(name: str, form: str, count: int) -> tuple[str, ...]:
-    """Return the features that a computed column becomes: one, or as many as the PTK has components or trees."""
-    return (name,) if form == "nearest" else tuple(f"{name}_{number}" for number in range(count))
+    """Return the features of a computed column: one, or as many as the PTK has components, trees or classes."""
+    single = form == "nearest" or (form == "score" and count == 1)
+    return (name,) if single else tuple(f"{name}_{number}" for number in range(count))
 
 
 def check_computed_names(outputs: Sequence[str], sent: Sequence[str]) -> None:

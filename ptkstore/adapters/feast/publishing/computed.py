@@ -41,15 +41,15 @@ def source_text(state: PublishedState) -> str:
 def _on_demand(base: str, state: PublishedState) -> OnDemandFeatureView:
     from feast import Field, RequestSource
     from feast.on_demand_feature_view import OnDemandFeatureView
-    from feast.types import Float64, Int64, String
+    from feast.types import Bool, Float64, Int64, String
 
     from ptkstore.adapters.feast.publishing.text_transformation import TextTransformation
 
-    kinds = {"double": Float64, "int64": Int64, "string": String}
+    kinds = {"double": Float64, "int64": Int64, "string": String, "bool": Bool}
     sent = dict(column for part in state.computed for column in part.columns)
     inputs = [Field(name=name, dtype=kinds[kind]) for name, kind in sent.items()]
     fields = [
-        Field(name=name, dtype=Float64 if part.form == "project" else Int64)
+        Field(name=name, dtype=Float64 if part.form in ("project", "score") else Int64)
         for part in state.computed
         for name in part.outputs
     ]

@@ -9,6 +9,7 @@ FUNCTION = "computed"
 
 def compute(inputs: "Any", declared: "dict[str, Any]") -> "Any":
     """Compute, for a frame of Feast's, from what was sent along; knows nothing but its arguments."""
+    import hashlib
     import math
 
     import numpy as np
@@ -68,8 +69,85 @@ def compute(inputs: "Any", declared: "dict[str, Any]") -> "Any":
             found.append(np.where(known, node - len(thresholds), -1))
         return found
 
+    def mixed(word: "int") -> "int":  # the finaliser of SplitMix64
+        word ^= word >> 30
+        word = word * 0xBF58476D1CE4E5B9 % 2**64
+        word ^= word >> 27
+        word = word * 0x94D049BB133111EB % 2**64
+        return word ^ word >> 31
+
+    def bucket(value: "Any", width: "int") -> "int":
+        if isinstance(value, str):
+            octets = value.encode(errors="surrogatepass")
+            if len(octets) > 1024 or octets.decode(errors="ignore") != value:
+                return -1
+            salted = hashlib.blake2b(octets, digest_size=8, salt=bytes(16))
+            return int.from_bytes(salted.digest(), "little") % width
+        if missing(value) or not isinstance(value, (int, float)):
+            return -1
+        if isinstance(value, float) and not (value.is_integer() and abs(value) < 2.0**63):
+            return -1
+        return mixed(int(value) % 2**64 ^ mixed(0x9E3779B97F4A7C15)) % width
+
+    def codes(name: "str", feature: "dict[str, Any]") -> "Any":
+        sent = [value.item() if isinstance(value, np.generic) else value for value in inputs[name]]
+        if "hash_buckets" in feature:
+            return np.array([bucket(value, feature["hash_buckets"]) for value in sent], dtype=np.int64)
+        kind = type(feature["values"][0])
+        fitting = {bool: (bool,), str: (str,), int: (int, float)}[kind]
+        places = {value: place for place, value in enumerate(feature["values"])}
+        found = []
+        for value in sent:
+            fits = isinstance(value, fitting) and isinstance(value, bool) == (kind is bool)
+            found.append(places.get(value, -1) if fits else -1)
+        return np.array(found, dtype=np.int64)
+
+    def score(names: "list[str]", given: "dict[str, Any]") -> "list[Any]":
+        one, end = 2**15, 1  # units of an input of 1; the constant is weight 0
+        places, shares = [np.zeros(rows, dtype=np.int64)], [np.full(rows, one)]
+        coded: dict[int, Any] = {}
+        units: dict[int, Any] = {}
+
+        def use(found: "Any", times: "Any", width: "int") -> "int":
+            places.append(np.where(found < 0, 0, end + found))
+            shares.append(np.where(found < 0, 0, times))
+            return end + width
+
+        for number, (name, feature) in enumerate(zip(names, given["features"])):  # noqa: B905
+            if "low" in feature:
+                low, high = feature["low"], feature["high"]
+                at = (np.clip(numbers(name), low, high) - low) / (high - low)
+                units[number] = np.floor(np.where(np.isnan(at), 0.0, at) * one + 0.5).astype(np.int64)
+                end = use(np.zeros(rows, dtype=np.int64), units[number], 1)
+            else:
+                width = len(feature["values"]) if "values" in feature else feature["hash_buckets"]
+                coded[number] = codes(name, feature), width
+                end = use(coded[number][0], one, width)
+        for cross in given["crosses"]:
+            found, times, width = np.zeros(rows, dtype=np.int64), np.full(rows, one), 1
+            for number in cross:
+                if number in coded:
+                    of, size = coded[number]
+                    found, width = np.where((found < 0) | (of < 0), -1, found * size + of), width * size
+                else:
+                    times = (times * units[number] + one // 2) // one
+            end = use(found, times, width)
+        total: Any = 0.0
+        for weights in given["models"]:
+            scores = (np.array(weights)[:, np.array(places)] * (np.array(shares) / one)).sum(axis=1)
+            if given["link"] == "logistic":
+                scores = 1 / (1 + np.exp(-np.clip(scores, -700, 700)))
+            elif given["link"] == "softmax":
+                scores = np.exp(scores - scores.max(axis=0))
+                scores = scores / scores.sum(axis=0)
+            total = total + scores / len(given["models"])
+        if given["link"] == "linear":
+            low, high = given["label"]["low"], given["label"]["high"]
+            total = low + np.clip(total, 0.0, 1.0) * (high - low)
+        return [np.where(known, column, math.nan) for column in total]
+
     columns: dict[str, Any] = {}
-    forms = {"nearest": nearest, "project": project, "leaves": leaves}
+    forms = {"nearest": nearest, "project": project, "leaves": leaves, "score": score}
     for form, names, outputs, given in declared["parts"]:
         columns.update(zip(outputs, forms[form](names, given)))  # noqa: B905
     columns["computed_version"] = np.where(known, declared["version"], 0)

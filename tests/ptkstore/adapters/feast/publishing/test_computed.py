@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ptklib import Clustering, CovarianceMatrix, HistoricalStatistics, TreeFeaturizer
+from ptklib import Clustering, CovarianceMatrix, DrawDiscardModel, HistoricalStatistics, TreeFeaturizer
 from ptkstore.adapters.feast.publishing.computed import source_text
 from ptkstore.application.versions.computed_columns import check_computed, computed_columns
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -58,6 +58,23 @@ def trees(**more) -> TreeFeaturizer:
     )
 
 
+def scored(label="long", **more) -> DrawDiscardModel:
+    given = {
+        "features": {
+            "mph": BOUNDS["mph"],
+            "lat": BOUNDS["lat"],
+            "hour": {"values": [*range(20)]},
+            "zone": ["a", 'c"\\'],
+        },
+        "crosses": [["mph", "zone"], ["zone", "hour"], ["mph", "lat"]],
+        "learning_rate": 0.05,
+        "grid_bits": 20,
+        "k": 3,
+        "epsilon": 8.0,
+    }
+    return DrawDiscardModel(**{**given, **more}, label=label)
+
+
 ESTIMATORS = {
     "nearest": clustering(scale=True),
     "nearest by lloyd": clustering(method="lloyd"),
@@ -68,12 +85,30 @@ ESTIMATORS = {
     "project unbounded": CovarianceMatrix(["mph", "lat"], max_norm=50.0, epsilon=2.0, delta=1e-6),
     "leaves": trees(),
     "leaves of a forest": trees(method="random", max_depth=6),
+    "score": scored(),
+    "score of predictions": scored(average="predictions"),
+    "score of classes": scored(classes=[False, True], average="predictions"),
+    "score of a number": scored("lon", model="linear", label_bounds=BOUNDS["lon"]),
+    "score of buckets": scored(
+        features={"zone": {"hash_buckets": 5}, "hour": {"hash_buckets": 7}, "lat": {"hash_buckets": 3}},
+        crosses=[["hour", "zone"]],
+    ),
+    "score of booleans": scored(
+        "mph", model="linear", label_bounds=BOUNDS["mph"], features={"long": [True]}, crosses=[]
+    ),
+}
+
+
+FORMS = {
+    "Clustering": "nearest",
+    "CovarianceMatrix": "project",
+    "TreeFeaturizer": "leaves",
+    "DrawDiscardModel": "score",
 }
 
 
 def declared(estimator, name: str = "x") -> dict:
-    form = {"Clustering": "nearest", "CovarianceMatrix": "project"}.get(type(estimator).__name__, "leaves")
-    return {"serve": {"computed": {name: form}}}
+    return {"serve": {"computed": {name: FORMS[type(estimator).__name__]}}}
 
 
 def computed_by(fitted, name: str = "x") -> tuple[Computed, ...]:
@@ -171,7 +206,11 @@ def test_a_value_of_a_domain_is_never_read_as_code(make, word):
     ("estimator", "given", "complaint"),
     [
         (clustering(), [], "no mapping"),
-        (clustering(), {"zone": "farthest"}, "computes 'zone' by none of the forms leaves, nearest, project"),
+        (
+            clustering(),
+            {"zone": "farthest"},
+            "computes 'zone' by none of the forms leaves, nearest, project, score",
+        ),
         (clustering(), {"zone": ["nearest"]}, "computes 'zone' by none"),
         (clustering(), {"a b": "nearest"}, "computes 'a b', which is no name"),
         (clustering(), {"a__b": "nearest"}, "computes 'a__b', which is no name"),
@@ -294,6 +333,50 @@ def test_a_projection_and_leaves_are_as_many_features(light_repo, light_store, m
     np.testing.assert_allclose(answer["axis_2"], projected[:, 2], rtol=0, atol=1e-12)
     found = np.array([answer[f"leaf_{i}"] for i in range(5)]).T
     assert found.tolist() == expected(forest, frame).tolist()
+
+
+@pytest.mark.parametrize("which", [name for name in ESTIMATORS if name.startswith("score")])
+def test_values_of_every_kind_score_as_the_model_does(make, which):
+    fitted = ESTIMATORS[which].fit(rows(400))
+    (part,) = computed_by(fitted)
+    odd = [None, True, False, 0, 1, 1.0, 0.5, -(2**63), 2**53 + 1, math.nan, math.inf, 1e300, np.int64(3)]
+    texts = ["a", 'c"\\', "", "\ud800", "x" * 1024, "x" * 1025, "\N{SNOWMAN}", "3"]
+    kinds = dict(part.columns)
+    entries = {name: [*odd, *(texts if kinds[name] in ("string", "bool") else [])] for name in kinds}
+    n = max(map(len, entries.values()))
+    columns = {name: [*given, *([None] * (n - len(given)))] for name, given in entries.items()}
+    frame = pd.DataFrame({name: pd.Series(given, dtype=object) for name, given in columns.items()})
+    found = run(replace(make.state(1), computed=(part,)), frame)
+    values = found[list(part.outputs)].to_numpy(dtype=np.float64)
+    np.testing.assert_allclose(values, expected(fitted, frame), rtol=0, atol=1e-12)
+
+
+@pytest.mark.real
+def test_plain_feast_scores_what_a_request_sends(light_repo, light_store, make, plain_consumer):
+    names = ("score", "score of classes", "score of buckets", "score of booleans")
+    models = {name: ESTIMATORS[name].fit(rows(2_000)) for name in names}
+    features, views = [], {}
+    for number, (name, fitted) in enumerate(models.items()):
+        (part,) = parts = computed_by(fitted, f"s{number}")
+        view = make.state(1, ptk_id=f"taxi.m{number}")
+        make.publish(light_store, replace(view, computed=parts))
+        views[name] = part.outputs
+        features += [f"taxi__m{number}__computed:{output}" for output in part.outputs]
+    row = {**ROW, "hour": 7, "zone": 'c"\\', "long": True}
+    sent_along = [
+        row,
+        {**row, "zone": None, "mph": 99.0},
+        {**row, "zone": "unheard", "long": False, "hour": 21},
+    ]
+    answer = plain_consumer("online", repo=str(light_repo), features=features, rows=sent_along)
+    told = light_store.look_up(features, sent_along)
+    frame = pd.DataFrame(sent_along)
+    for name, fitted in models.items():
+        want = expected(fitted, frame)
+        assert len(np.unique(want)) > 1
+        for place, output in enumerate(views[name]):
+            np.testing.assert_allclose(answer[output], want[:, place], rtol=0, atol=1e-12)
+            np.testing.assert_allclose([one[output] for one in told], want[:, place], rtol=0, atol=1e-12)
 
 
 @pytest.mark.real
