@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from ptklib import HistoricalStatistics
+from ptklib import DrawDiscardModel, HistoricalStatistics
 from ptklib.checks import rows
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms import additive
@@ -37,6 +37,13 @@ def test_all_checks_are_made_and_the_audit_is_told(monkeypatch: pytest.MonkeyPat
     assert (found.status, found.reason) == ("passed", f"15 checks, an audit of {RUNS} trainings")
     found = FamilyChecks(audit=False).of(speeds().to_spec())
     assert (found.status, found.reason) == ("passed", "15 checks, without the audit")
+
+
+@pytest.mark.parametrize("more", [{}, {"clip": "coordinate"}, {"devices": "phone"}])
+def test_a_model_that_devices_train_is_held_against_what_a_local_loss_promises(more: dict[str, str]) -> None:
+    model = DrawDiscardModel({"speed": (0.0, 60.0)}, "long", k=3, epsilon=3.0, **more)
+    found = FamilyChecks(audit=True).of(model.to_spec())
+    assert (found.status, found.reason) == ("passed", "12 checks, without an audit")
 
 
 def test_noise_that_is_missing_is_found_by_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
