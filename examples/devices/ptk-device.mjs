@@ -14,6 +14,7 @@ export const FORMAT = "draw-discard/1";
 const TEXT_BYTES_MAX = 2 ** 20, COLUMNS_MAX = 1024, CROSSES_MAX = 256, WEIGHTS_MAX = 2 ** 16, CLASSES_MAX = 2 ** 8;
 const WEIGHT_MAX = 2 ** 31 - 1, NORM_UNITS = 2 ** 20, ONE = 2 ** 15, FINE = 2 ** 20, ROWS_MAX = 2 ** 13;
 const SCORE_MAX = 16, CELL = 2 ** 13, OUTSIDE = -1;
+const ASKED_PER_WINDOW = 1, ASKED_IN_ALL = 8; // at most, where nothing was allowed before: a server may say any
 const REPORTS_MAX = 10000, PUTS = 3, AHEAD_MS = 3651 * 86400e3;
 
 /** Why a device sends nothing, or what became of what it sent. */
@@ -622,6 +623,14 @@ export class Odometer {
     return alone(async () => this.#write({ ...await this.read(), limits: checkLimits(limits) }));
   }
 
+  /** Allow what a report needs beyond the limits that are kept now, and no more. */
+  widen(report, columns) {
+    return alone(async () => {
+      const record = await this.read();
+      await this.#write({ ...record, limits: widened(record.limits, report, columns) });
+    });
+  }
+
   /** Do as `allow`, where nobody was asked yet. */
   begin(limits) {
     return alone(async () => {
@@ -652,11 +661,18 @@ export class Odometer {
   }
 }
 
+/** The least limits above those given that a report is within; where none are given, few reports of those of the stream. */
+function widened(limits, report, columns) {
+  const { reports_per_window, reports_in_all } = report.limits;
+  const kept = limits ?? checkLimits({ report_epsilon: report.epsilon, columns: [],
+    reports_per_window: Math.min(reports_per_window, ASKED_PER_WINDOW), reports_in_all: Math.min(reports_in_all, ASKED_IN_ALL) });
+  return { ...kept, report_epsilon: Math.max(kept.report_epsilon, report.epsilon),
+    report_delta: Math.max(kept.report_delta, report.delta), columns: [...new Set([...kept.columns, ...columns])].sort() };
+}
+
 /** The rules of a device; docs/reference/devices.md gives the reason of each. */
 function refuseBeyond({ limits, reports }, report, columns) {
-  const told = report.limits, kept = limits ?? checkLimits({ ...told, report_epsilon: report.epsilon, columns: [] });
-  const asked = { ...kept, report_epsilon: Math.max(kept.report_epsilon, report.epsilon),
-    report_delta: Math.max(kept.report_delta, report.delta), columns: [...new Set([...kept.columns, ...columns])].sort() };
+  const told = report.limits, asked = widened(limits, report, columns);
   const reached = (message, forGood) => new DeviceError("limit-reached", message, { forGood });
   const notAllowed = (message) => new DeviceError("not-allowed", message, { asked });
   if (limits === null) throw notAllowed("nothing is allowed yet on this device");
@@ -751,7 +767,7 @@ export class Device {
       await this.odometer.check(planned, s.columns);
     } catch (error) {
       if (error.code !== "not-allowed" || !ask || await ask(error) !== true) throw error;
-      await this.odometer.allow(error.asked);
+      await this.odometer.widen(planned, s.columns);
       await this.odometer.check(planned, s.columns);
     }
     const encoded = encodeRows(s, rows);

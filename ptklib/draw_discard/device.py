@@ -110,8 +110,8 @@ class Device:
     tickets : callable, optional
         Returns a new ticket: the app asks its backend for one. Or give `contribute` the ticket.
     ask : callable, optional
-        Is called with the `NotAllowed` of a specification that asks for more. If it returns True, what was asked is
-        kept as allowed. Without it the error is raised.
+        Is called with the `NotAllowed` of a specification that asks for more. If it returns True, the limits that are
+        kept by then are widened by what this specification needs. Without it the error is raised.
     timeout_seconds : float, default 30
         For one request.
     pace_seconds : float, default 1
@@ -240,7 +240,7 @@ class Device:
         except NotAllowed as error:
             if self._ask is None or self._ask(error) is not True:
                 raise
-            self.odometer.allow(error.asked)
+            self.odometer.widen(planned, columns)
             self.odometer.check(planned, columns)
 
     def _draw(self, ticket: str, specification: Specification) -> Weights:

@@ -293,9 +293,14 @@ class RecentRanges:
         """Take the range of a refresh; the oldest goes."""
         self._ranges.appendleft(one)
 
-    def refusal(self, report: Weights) -> Literal["range", "norm"] | None:
-        """Return which test of the newest range a report fails, or None when one of the ranges admits it."""
-        kept = tuple(self._ranges)  # another thread may add one meanwhile
+    def refusal(self, report: Weights, *, older: bool = True) -> Literal["range", "norm"] | None:
+        """Return which test of the newest range a report fails, or None when one of the ranges admits it.
+
+        Without the `older` ones it costs little, and may refuse what they admit.
+        """
+        kept = (
+            tuple(self._ranges) if older else tuple(self._ranges)[:1]
+        )  # another thread may add one meanwhile
         if not kept:
             raise InvalidParameterError("no range was added yet")
         refusals = (one.refusal(report) for one in kept)

@@ -17,6 +17,9 @@ from ptklib.exceptions import InvalidParameterError
 REPORTS_MAX = 10_000
 """Reports of one device: each is a line of the file, which is written anew for every report."""
 
+ASKED_PER_WINDOW, ASKED_IN_ALL = 1, 8
+"""Reports that are asked for at most where nothing was allowed before: limits of the whole device, not of a stream."""
+
 _FILE_BYTES_MAX = 2**24
 _NAMED = 10
 _MARK = re.compile(r"([1-9][0-9]{0,11}) ([0-9a-f]{64})\n")
@@ -73,6 +76,18 @@ class Odometer:
         with self._locked() as mark:
             self._write(mark, replace(self._read(mark), limits=limits))
 
+    def widen(self, report: Report, columns: Sequence[str]) -> None:
+        """Allow what a report of columns needs beyond the limits that are kept now, and no more.
+
+        Raises
+        ------
+        OdometerError
+            When the file cannot be trusted, or written.
+        """
+        with self._locked() as mark:
+            record = self._read(mark)
+            self._write(mark, replace(record, limits=widened(record.limits, report, columns)))
+
     def begin(self, limits: Limits) -> None:
         """Do as `allow`, where nobody was asked yet; limits that are kept stay."""
         with self._locked() as mark:
@@ -107,7 +122,7 @@ class Odometer:
         except ImportError:
             raise OdometerError("an odometer needs the file locks of POSIX") from None
         try:
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(self._home)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._mark, flags, 0o600)
         except OSError as error:
@@ -220,12 +235,15 @@ def _refuse_jump(last: Report, report: Report) -> None:
 
 
 def widened(limits: Limits | None, report: Report, columns: Sequence[str]) -> Limits:
-    """Return the least limits, above those given, that a report of these columns is within."""
+    """Return the least limits, above those given, that a report of these columns is within.
+
+    Where none are given, numbers of reports are the stream's, and few: a server may say any.
+    """
     if limits is None:
         limits = Limits(
             report_epsilon=report.epsilon,
-            reports_per_window=report.limits.reports_per_window,
-            reports_in_all=report.limits.reports_in_all,
+            reports_per_window=min(report.limits.reports_per_window, ASKED_PER_WINDOW),
+            reports_in_all=min(report.limits.reports_in_all, ASKED_IN_ALL),
             columns=(),
         )
     return replace(
@@ -276,8 +294,21 @@ def _replace(path: Path, octets: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path.parent)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, so that it is there after a power cut."""
+    if folder.is_dir():
+        return
+    _make(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

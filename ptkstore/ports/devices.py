@@ -98,6 +98,11 @@ class DevicePtk:
             return digest
         return hashlib.sha256(f"{digest} {self.refused_window}".encode()).hexdigest()
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of its instances: (k, n_weights)."""
+        return self.specification.k, self.specification.n_weights
+
 
 ReadDevicePtk = Callable[[str], DevicePtk]
 """Reads a PTK that devices train afresh; `UnknownName` if there is none of this id."""
@@ -115,19 +120,25 @@ class InstancesView(Protocol):
             When nobody can tell now.
         """
 
-    def all(self, ptk_id: str, epoch: str) -> Weights:
-        """Return the k instances of an epoch, (k, n_weights), int32.
+    def all(self, ptk_id: str, epoch: str, *, shape: tuple[int, int] | None = None) -> Weights:
+        """Return the k instances of an epoch, (k, n_weights), int32; where a shape is said, of no other.
 
         Raises
         ------
         UnknownName
-            When the epoch is over, or its instances were lost.
+            When the epoch is over, or its instances were lost, or are no instances of one length.
         Unavailable
             When nobody can tell now.
         """
 
     def read_window(
-        self, ptk_id: str, epoch: str, window: int, *, since: int | None
+        self,
+        ptk_id: str,
+        epoch: str,
+        window: int,
+        *,
+        since: int | None,
+        shape: tuple[int, int] | None = None,
     ) -> tuple[Counted, Counts]:
         """Return the instances of an epoch as a window closes, and what came of reports meanwhile.
 
@@ -140,11 +151,13 @@ class InstancesView(Protocol):
         window : int
         since : int or None
             The window that is counted from, which was read before; None: from the beginning of the epoch.
+        shape : tuple or None
+            As of `all`.
 
         Raises
         ------
         UnknownName
-            When the epoch is over, or its instances were lost.
+            As of `all`; nothing is remembered then.
         Unavailable
             When nobody can tell now.
         """
@@ -197,7 +210,10 @@ class Instances(InstancesView, Protocol):
         """
 
     def forget_older(self, ptk_id: str) -> None:
-        """Forget what is left of epochs that are over; repeatable."""
+        """Forget what is left of epochs that are over; repeatable. It looks at all keys of the server."""
+
+    def ptk_ids(self) -> frozenset[str]:
+        """Name the PTKs of which an epoch was begun and not forgotten; `Unavailable` when nobody can tell now."""
 
     def forget(self, ptk_id: str) -> None:
         """End the epoch of a PTK and forget its instances; repeatable. `Unavailable` when that cannot be done now."""
@@ -224,6 +240,9 @@ class Reports(Protocol):
         seconds : int
             For how long, at least.
         """
+
+    async def may_put(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
+        """Return why `spend` would refuse a ticket now; None if it would not. Nothing is spent."""
 
     async def spend(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
         """Spend a ticket, with which something was drawn, on a put; None if it may be put now."""

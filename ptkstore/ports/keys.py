@@ -130,14 +130,17 @@ class KeyStore(Protocol):
     def ticket_key(self) -> bytes:
         """Return the store's 32-byte key of devices' tickets; made at first use."""
 
-    def checkpoint_key(self, ptk_id: str, epoch: str) -> bytes:
-        """Return the 32-byte key of an epoch's checkpoints; made at first use, `WindowGone` once destroyed."""
+    def make_checkpoint_key(self, ptk_id: str, name: str) -> bytes:
+        """Make the 32-byte key of a new checkpoint, whose name no other has."""
+
+    def checkpoint_key(self, ptk_id: str, name: str) -> bytes:
+        """Return the key of a checkpoint; `WindowGone` where there is none."""
 
     def checkpoints(self) -> frozenset[tuple[str, str]]:
-        """Return the PTKs and epochs whose checkpoints have a key."""
+        """Return the PTK and the name of each checkpoint that has a key, written or not."""
 
-    def destroy_checkpoint(self, ptk_id: str, epoch: str) -> None:
-        """Destroy the key of an epoch's checkpoints; repeatable."""
+    def destroy_checkpoint(self, ptk_id: str, name: str) -> None:
+        """Destroy the key of a checkpoint; repeatable."""
 
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a subscription's signing secret."""

@@ -91,14 +91,14 @@ class Staging(Protocol):
 class Checkpoints(Protocol):
     """The newest instances of each PTK that devices train, encrypted: one file, overwritten."""
 
-    def write(self, ptk_id: str, epoch: str, content: bytes, key: bytes) -> None:
-        """Put a checkpoint in the place of the last one, whole; durable on return."""
+    def write(self, ptk_id: str, name: str, content: bytes, key: bytes) -> None:
+        """Put a checkpoint of 16 characters' name in the place of the last one, whole; durable on return."""
 
-    def epoch(self, ptk_id: str) -> str | None:
-        """Return the epoch of the last checkpoint; None if there is none."""
+    def newest(self, ptk_id: str) -> str | None:
+        """Return the name of the last checkpoint; None if there is none."""
 
-    def read(self, ptk_id: str, epoch: str, key: bytes) -> bytes:
-        """Return what the last checkpoint holds; `CorruptObject` if it was changed, or is of another epoch."""
+    def read(self, ptk_id: str, name: str, key: bytes) -> bytes:
+        """Return what the last checkpoint holds; `CorruptObject` if it was changed, or is another one."""
 
     def delete(self, ptk_id: str) -> None:
         """Delete the checkpoint; repeatable."""

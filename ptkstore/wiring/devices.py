@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from ptkstore.application.devices import issue_tickets, served_models
 from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
-from ptkstore.application.devices.epochs import epoch_of
+from ptkstore.application.devices.epochs import Found, epoch_of, read_epoch
 from ptkstore.domain.tickets import Refusal, Ticket, read_ticket
-from ptkstore.errors import Refused, Unavailable
 from ptkstore.ports.devices import Counted, DevicePtk, Epoch, ReadDevicePtk
 from ptkstore.wiring.adapters import Adapters
 
@@ -21,13 +21,8 @@ class Devices:
         self._served: dict[str, served_models.ServedModel] = {}
 
     def served(self, ptk_id: str) -> served_models.ServedModel:
-        """Read what is served of a PTK from now on; `Unavailable` if the devices' Redis came to keep what they send."""
-        try:
-            self.check()
-        except Refused:
-            raise Unavailable(
-                "devices are served nothing now; the operator finds out why by `ptk up`"
-            ) from None
+        """Read what is served of a PTK from now on; `Refused` if the devices' Redis came to keep what they send."""
+        self.check()
         self._served[ptk_id] = served_models.read_served(
             ptk_id,
             self._served.get(ptk_id),
@@ -43,15 +38,22 @@ class Devices:
             ptk_id, read_ptk=self._read_ptk, instances=self._adapters.instances, start=self._start
         )
 
+    def read_epoch(
+        self, ptk_id: str, read: Callable[[DevicePtk, Epoch], Found]
+    ) -> tuple[DevicePtk, Epoch, Found]:
+        """Return a PTK, its epoch and what is read of that, begun where there is none or it was lost."""
+        return read_epoch(
+            ptk_id, read, read_ptk=self._read_ptk, instances=self._adapters.instances, start=self._start
+        )
+
     def issue_tickets(self, stream: str, ptk_id: str, count: int, *, gateway: str) -> issue_tickets.Issued:
         """Make tickets of a PTK that devices train; begins its epoch if none has begun."""
-        self._read_ptk(ptk_id)  # of one that is none, Redis is not asked
-        ptk, epoch = self.epoch_of(ptk_id)
         return issue_tickets.issue_tickets(
             stream,
+            ptk_id,
             count,
-            ptk=ptk,
-            epoch=epoch,
+            read_ptk=self._read_ptk,
+            epoch_of=self.epoch_of,
             gateway=gateway,
             key=self._key,
             clock=self._adapters.clock,
@@ -81,11 +83,13 @@ class Devices:
             return tuple(spec.ptk_id for stream in streams for spec in uow.ptks.find(stream=stream))
 
     def left_over(self) -> frozenset[str]:
-        """Name the PTKs that have a checkpoint, and that devices train no more."""
-        kept = frozenset(
-            ptk_id for ptk_id, _ in self._adapters.keys.checkpoints()
-        )  # before the catalog is read
-        return kept - frozenset(self.ptk_ids()) if kept else kept
+        """Name the PTKs that have a checkpoint or instances, and that devices train no more."""
+        kept = frozenset(ptk_id for ptk_id, _ in self._adapters.keys.checkpoints())
+        with self._adapters.read() as uow:
+            has_devices = any(stream.policy.on_devices for stream in uow.streams.all())
+        if has_devices:  # without, there may be no server to ask
+            kept |= self._adapters.instances.ptk_ids()
+        return kept - frozenset(self.ptk_ids()) if kept else kept  # registered ones are read last
 
     def _start(self, ptk: DevicePtk) -> Counted:
         return start_of(ptk, checkpoints=self._adapters.checkpoints, keys=self._adapters.keys)

@@ -26,7 +26,6 @@ from ptkstore.application.versions import materialize_state, place_state
 from ptkstore.application.windows import expire_window, prepare_window, schedule_trainings
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.devices import DevicePtk, Epoch
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
@@ -40,10 +39,9 @@ class _Always(TypedDict):
     steps: Steps
 
 
-def epoch_of_ptk(ptk_id: str, adapters: Adapters) -> tuple[DevicePtk, Epoch]:
-    """Return a PTK that devices train and its epoch, begun if there is none."""
-    read_ptk = partial(device_models.device_ptk_of, begin=adapters.read, lake=adapters.lake)
-    return Devices(adapters, read_ptk).epoch_of(ptk_id)
+def devices_of(adapters: Adapters) -> Devices:
+    """Return what reads the instances of PTKs that devices train, and begins their epochs."""
+    return Devices(adapters, partial(device_models.device_ptk_of, begin=adapters.read, lake=adapters.lake))
 
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
@@ -117,7 +115,7 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             job,
             average_ptk.Averaging(
                 adapters.instances,
-                lambda: epoch_of_ptk(str(job.ptk_id), adapters),
+                partial(devices_of(adapters).read_epoch, str(job.ptk_id)),
                 adapters.staging,
                 adapters.keys,
             ),

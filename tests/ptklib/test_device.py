@@ -177,6 +177,20 @@ def test_what_the_person_has_not_allowed_is_refused_and_may_be_asked(
         device(server, home, limits=limits).contribute(ROWS)
 
 
+def test_limits_that_the_person_lowers_while_it_is_asked_are_kept(server: DeviceServer, home: Path) -> None:
+    def lowers(_: NotAllowed) -> bool:
+        one.allow(replace(LIMITS, report_epsilon=0.1, reports_in_all=0))
+        return True
+
+    one = device(server, home, limits=replace(LIMITS, report_epsilon=0.1), ask=lowers)
+    with pytest.raises(LimitReached):
+        one.contribute(ROWS)
+    limits = one.odometer.read().limits
+    assert limits is not None
+    assert limits.reports_in_all == 0
+    assert server.puts == []
+
+
 def test_delta_is_allowed_by_itself(home: Path) -> None:
     gaussian = replace(ONE, noise="gaussian", delta=1e-6, clip="l2")
     with served(gaussian) as server:

@@ -270,6 +270,14 @@ def test_what_the_person_has_not_allowed_is_refused_and_may_be_asked(
     assert contribute(server, limits=limits, agree=False)["results"][0]["code"] == "not-allowed"
 
 
+def test_where_nothing_was_allowed_few_reports_are_asked_for(server: DeviceServer) -> None:
+    server.limits |= {"reports_per_window": 2**31, "reports_in_all": 2**31}
+    asked = contribute(server, limits=None)["results"][0]["asked"]
+    assert (asked["reports_per_window"], asked["reports_in_all"]) == (1, 8)
+    agreed = contribute(server, limits=None, agree=True)
+    assert json.loads(agreed["stored"]["ptk-odometer"])["limits"] == asked
+
+
 @pytest.mark.parametrize(
     ("stored", "told"),
     [

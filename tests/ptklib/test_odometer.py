@@ -102,6 +102,35 @@ def test_nothing_is_allowed_before_the_person_says_so(tmp_path: Path) -> None:
     fresh.spend(report(), COLUMNS)
 
 
+def test_where_nothing_was_allowed_few_reports_are_asked_for(tmp_path: Path) -> None:
+    """Numbers of reports hold for the device, and this server says its own."""
+    many = replace(report(), limits=replace(report().limits, reports_per_window=2**31, reports_in_all=2**31))
+    with pytest.raises(NotAllowed) as caught:
+        Odometer(tmp_path / "home").check(many, COLUMNS)
+    assert (caught.value.asked.reports_per_window, caught.value.asked.reports_in_all) == (1, 8)
+
+
+def test_limits_that_are_widened_are_those_of_now(odometer: Odometer) -> None:
+    odometer.allow(replace(LIMITS, reports_in_all=0, report_epsilon=0.5, columns=["other"]))
+    odometer.widen(report(), COLUMNS)
+    kept = odometer.read().limits
+    assert kept is not None
+    assert (kept.reports_in_all, kept.report_epsilon) == (0, report().epsilon)
+    assert set(kept.columns) == {"other", *COLUMNS}
+
+
+def test_a_new_folder_is_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, fsync = set(), os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Odometer(tmp_path / "a" / "b").allow(LIMITS)
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= synced
+
+
 def test_limits_that_are_kept_stay(odometer: Odometer) -> None:
     odometer.begin(replace(LIMITS, reports_in_all=100))
     assert odometer.read().limits == LIMITS

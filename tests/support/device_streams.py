@@ -92,9 +92,9 @@ class DeviceWorld(World):
 
     def begin_epoch(self) -> tuple[Specification, Epoch]:
         """Have devices begin, as their first draw does."""
-        from ptkstore.wiring.work import epoch_of_ptk
+        from ptkstore.wiring.work import devices_of
 
-        ptk, epoch = epoch_of_ptk(PTK, self.service)
+        ptk, epoch = devices_of(self.service).epoch_of(PTK)
         return ptk.specification, epoch
 
     def report(self, tables: Sequence[Mapping[str, Sequence[Any]]]) -> np.ndarray:

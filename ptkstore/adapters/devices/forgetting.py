@@ -7,19 +7,19 @@ from typing import Any
 from ptkstore.errors import Refused
 
 # What would keep what devices send, and the value with which it keeps nothing.
-_FORGETS = {"save": "", "appendonly": "no", "slowlog-log-slower-than": "-1"}
+_FORGETS = {"save": "", "appendonly": "no", "slowlog-log-slower-than": "-1", "crash-log-enabled": "no"}
 _NEVER_EVICTS = {"maxmemory-policy": "noeviction"}
 _ADVICE = (
     "start one with: redis-server --save '' --appendonly no --slowlog-log-slower-than -1 "
-    "--maxmemory-policy noeviction"
+    "--crash-log-enabled no --maxmemory-policy noeviction"
 )
 
 
 def check_forgets(client: Any) -> None:
-    """Raise `Refused` unless the server keeps no file, no slow log and no copy, and evicts no spent ticket.
+    """Raise `Refused` unless the server keeps no file, log or copy of what it is sent, and evicts no spent ticket.
 
-    An append-only file keeps each device's model before and after. A slow log keeps commands, with what they wrote. A
-    replica may keep either.
+    An append-only file keeps each device's model before and after. A slow log keeps commands, with what they wrote, and
+    a log of a crash the command that was at work. A replica may keep any of these.
     """
     from redis.exceptions import ResponseError
 

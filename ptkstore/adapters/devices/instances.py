@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptkstore.adapters.devices.forgetting import check_forgets
-from ptkstore.adapters.devices.keys import counts_key, epoch_key, instances_key, marks_key, over_key
+from ptkstore.adapters.devices.keys import (
+    PTKS_KEY,
+    counts_key,
+    epoch_key,
+    instances_key,
+    keys_of,
+    marks_key,
+)
 from ptkstore.domain.streams.report_counts import TAKEN, Counts, counted_since
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.ports.devices import Counted, Epoch
@@ -37,11 +44,11 @@ class RedisInstances:
         with _answers():
             return _epoch(self._client.get(epoch_key(ptk_id)))
 
-    def all(self, ptk_id: str, epoch: str) -> Weights:
+    def all(self, ptk_id: str, epoch: str, *, shape: tuple[int, int] | None = None) -> Weights:
         """Return the k instances of an epoch, all as they were at one moment."""
         with _answers():
             found = self._client.hgetall(instances_key(ptk_id, epoch))
-        return _unpacked(found, epoch)
+        return _unpacked(found, epoch, shape)
 
     def counted(self, ptk_id: str, epoch: str) -> Counted:
         """Return the k instances of an epoch, and how many reports were put by that moment."""
@@ -50,19 +57,32 @@ class RedisInstances:
             commands.hgetall(counts_key(ptk_id, epoch))
             found, counted = commands.execute()
         counts = _counts(counted)
-        return Counted(_unpacked(found, epoch), counts.get(TAKEN, 0) + counts.get(_BEFORE, 0))
+        return Counted(_unpacked(found, epoch, None), counts.get(TAKEN, 0) + counts.get(_BEFORE, 0))
 
     def read_window(
-        self, ptk_id: str, epoch: str, window: int, *, since: int | None
+        self,
+        ptk_id: str,
+        epoch: str,
+        window: int,
+        *,
+        since: int | None,
+        shape: tuple[int, int] | None = None,
     ) -> tuple[Counted, Counts]:
-        """Return the instances and what came of reports, both as they were at one moment."""
+        """Return the instances and what came of reports, both as they were at one moment.
+
+        Parameters
+        ----------
+        ptk_id, epoch, window : str, str, int
+        since, shape : int or None, tuple or None
+            As of the protocol.
+        """
         key = marks_key(ptk_id, epoch)
         with _answers(), self._client.pipeline() as commands:
             commands.hgetall(instances_key(ptk_id, epoch))
             commands.hgetall(counts_key(ptk_id, epoch))
             commands.hgetall(key)
             found, counted, marked = commands.execute()
-            weights, now = _unpacked(found, epoch), _counts(counted)
+            weights, now = _unpacked(found, epoch, shape), _counts(counted)
             before = now.pop(_BEFORE, 0)
             marks = {int(number): json.loads(text) for number, text in marked.items()}
             marks = {number: counts for number, counts in marks.items() if number < window}
@@ -108,12 +128,12 @@ class RedisInstances:
             if now != replaces and now is not None:
                 return now
             commands.multi()
+            commands.sadd(PTKS_KEY, ptk_id)
             commands.hset(instances_key(ptk_id, fresh.id), mapping=packed)
             if puts:
                 commands.hset(counts_key(ptk_id, fresh.id), _BEFORE, puts)
             commands.set(key, f"{fresh.id} {fresh.begun_for}")
             if now is not None:
-                commands.rpush(over_key(ptk_id), now.id)
                 commands.unlink(*(key(ptk_id, now.id) for key in _OF_AN_EPOCH))
             try:
                 commands.execute()
@@ -123,24 +143,28 @@ class RedisInstances:
 
     def forget(self, ptk_id: str) -> None:
         """End the epoch of a PTK, and forget its instances."""
-        now = self.epoch(ptk_id)
-        with _answers(), self._client.pipeline() as commands:
-            if now is not None:
-                commands.rpush(over_key(ptk_id), now.id)
-            commands.unlink(epoch_key(ptk_id))
-            commands.execute()
+        with _answers():
+            self._client.srem(PTKS_KEY, ptk_id)  # first: one that is begun meanwhile brings it back
+            self._client.unlink(epoch_key(ptk_id))
         self.forget_older(ptk_id)
 
     def forget_older(self, ptk_id: str) -> None:
         """Forget what a put that was on its way, of a process that died, left of epochs that are over."""
         with _answers():
-            over = [
-                key(ptk_id, epoch.decode())
-                for epoch in self._client.lrange(over_key(ptk_id), 0, -1)
-                for key in _OF_AN_EPOCH
-            ]
-            if over:
+            found = set(self._client.scan_iter(match=keys_of(ptk_id), count=1000))
+            now = _epoch(
+                self._client.get(epoch_key(ptk_id))
+            )  # after: what was found of others is over for ever
+            kept = {epoch_key(ptk_id)}
+            if now is not None:
+                kept |= {key(ptk_id, now.id) for key in _OF_AN_EPOCH}
+            if over := found - {key.encode() for key in kept}:
                 self._client.unlink(*over)
+
+    def ptk_ids(self) -> frozenset[str]:
+        """Name the PTKs of which an epoch was begun, and not forgotten."""
+        with _answers():
+            return frozenset(one.decode() for one in self._client.smembers(PTKS_KEY))
 
     def check(self) -> None:
         """Raise `Refused` if the server may keep what is overwritten."""
@@ -170,10 +194,13 @@ def _counts(found: Mapping[bytes, bytes]) -> dict[str, int]:
     return {outcome.decode(): int(count) for outcome, count in found.items()}
 
 
-def _unpacked(found: Mapping[bytes, bytes], epoch: str) -> Weights:
-    """Return instances by their places; `UnknownName` if one is missing or of another length."""
+def _unpacked(found: Mapping[bytes, bytes], epoch: str, shape: tuple[int, int] | None) -> Weights:
+    """Return instances by their places; `UnknownName` if one is missing or of another length, or all are."""
     rows = [found.get(b"%d" % place) for place in range(len(found))]
-    if not rows or None in rows or len({len(row) for row in rows if row is not None}) != 1:
+    sizes = {0 if row is None else len(row) for row in rows}
+    if len(sizes) != 1 or 0 in sizes or max(sizes) % _PACKED.itemsize:
+        raise UnknownName("epoch", epoch)
+    if shape not in (None, (len(rows), max(sizes) // _PACKED.itemsize)):
         raise UnknownName("epoch", epoch)
     packed = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=_PACKED)
     return packed.reshape(len(rows), -1).astype(np.int32)

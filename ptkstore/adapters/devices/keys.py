@@ -4,6 +4,9 @@ from __future__ import annotations
 
 PREFIX = "ptkd:"
 
+PTKS_KEY = "ptkd:ptks"
+"""A set of the PTKs of which an epoch was begun, and not forgotten."""
+
 
 def epoch_key(ptk_id: str) -> str:
     """Return where the epoch of a PTK is: its id, a space and what it began for."""
@@ -28,9 +31,9 @@ def marks_key(ptk_id: str, epoch: str) -> str:
     return f"{PREFIX}{ptk_id}:{epoch}:marks"
 
 
-def over_key(ptk_id: str) -> str:
-    """Return where the epochs of a PTK are listed that are over."""
-    return f"{PREFIX}{ptk_id}:over"
+def keys_of(ptk_id: str) -> str:
+    """Return the pattern of all keys of a PTK."""
+    return f"{PREFIX}{ptk_id}:*"
 
 
 def ticket_key(mark: bytes) -> bytes:

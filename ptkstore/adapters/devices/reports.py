@@ -42,16 +42,17 @@ class RedisReports:
             return Refusal.EPOCH_OVER
         return Refusal.USED if fresh is None else bytes(instance)
 
+    async def may_put(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
+        """Return why a ticket could not be spent on a put now."""
+        before, now = await self._redis.ask(("GET", ticket_key(mark)), ("GET", epoch_key(ptk_id)))
+        return _refusal(before, now, epoch)
+
     async def spend(self, ptk_id: str, epoch: str, mark: bytes) -> Refusal | None:
         """Spend a ticket on a put."""
         before, now = await self._redis.ask(
             ("SET", ticket_key(mark), _PUT, "XX", "KEEPTTL", "GET"), ("GET", epoch_key(ptk_id))
         )
-        if not _goes_on(now, epoch):
-            return Refusal.EPOCH_OVER
-        if before is None:
-            return Refusal.NOT_DRAWN
-        return None if before == _DRAWN else Refusal.USED
+        return _refusal(before, now, epoch)
 
     async def put(self, ptk_id: str, epoch: str, k: int, report: bytes) -> Refusal | None:
         """Write a report over an instance."""
@@ -80,3 +81,12 @@ class RedisReports:
 
 def _goes_on(said: bytes | None, epoch: str) -> bool:
     return said is not None and said.startswith(epoch.encode() + b" ")
+
+
+def _refusal(before: bytes | None, now: bytes | None, epoch: str) -> Refusal | None:
+    """Why nothing may be put with a ticket of this state."""
+    if not _goes_on(now, epoch):
+        return Refusal.EPOCH_OVER
+    if before is None:
+        return Refusal.NOT_DRAWN
+    return None if before == _DRAWN else Refusal.USED

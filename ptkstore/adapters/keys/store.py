@@ -243,24 +243,32 @@ class FileKeyStore(ServiceLock):
         with self._locked("devices"):
             return _key_made_once(self._root / "devices" / "tickets.key", "tickets")
 
-    def checkpoint_key(self, ptk_id: str, epoch: str) -> bytes:
-        """Return the key of an epoch's checkpoints; made at first use."""
-        path = self._checkpoint_path(ptk_id, epoch)
+    def make_checkpoint_key(self, ptk_id: str, name: str) -> bytes:
+        """Make the key of a new checkpoint."""
+        path = self._checkpoint_path(ptk_id, name)
         with self._locked("devices"):
-            return _key_made_once(path, f"epoch {epoch}")
+            files.create(path, secrets.token_bytes(KEY_BYTES))
+            return _read_key(path)
+
+    @files.storage_errors()
+    def checkpoint_key(self, ptk_id: str, name: str) -> bytes:
+        """Return the key of a checkpoint."""
+        try:
+            return _read_key(self._checkpoint_path(ptk_id, name))
+        except FileNotFoundError:
+            raise WindowGone(f"the key of checkpoint {name} is destroyed") from None
 
     @files.storage_errors()
     def checkpoints(self) -> frozenset[tuple[str, str]]:
-        """Return the PTKs and epochs whose checkpoints have a key."""
-        paths = (path for path in (self._root / "devices").glob("*@*.key") if not _tombstone(path).exists())
-        parted = (path.stem.partition("@") for path in paths)
-        return frozenset((ptk_id, epoch) for ptk_id, _, epoch in parted)
+        """Return the PTK and the name of each checkpoint that has a key."""
+        parted = (path.stem.partition("@") for path in (self._root / "devices").glob("*@*.key"))
+        return frozenset((ptk_id, name) for ptk_id, _, name in parted)
 
-    def destroy_checkpoint(self, ptk_id: str, epoch: str) -> None:
-        """Destroy the key of an epoch's checkpoints for ever."""
-        path = self._checkpoint_path(ptk_id, epoch)
+    def destroy_checkpoint(self, ptk_id: str, name: str) -> None:
+        """Destroy the key of a checkpoint; nothing is left of it, since every few seconds there is one."""
+        path = self._checkpoint_path(ptk_id, name)
         with self._locked("devices"):
-            _destroy_key(path)
+            files.destroy(path)
 
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a signing secret; the same one again changes nothing, another one is `NameTaken`."""
@@ -368,8 +376,8 @@ class FileKeyStore(ServiceLock):
         if self._batches_path(window).exists():
             files.destroy(self._batches_path(window))
 
-    def _checkpoint_path(self, ptk_id: str, epoch: str) -> Path:
-        return self._root / "devices" / f"{_checked_id('PTK', ptk_id)}@{_checked_id('epoch', epoch)}.key"
+    def _checkpoint_path(self, ptk_id: str, name: str) -> Path:
+        return self._root / "devices" / f"{_checked_id('PTK', ptk_id)}@{_checked_id('checkpoint', name)}.key"
 
     def _secret_path(self, subscription_id: str) -> Path:
         return self._root / "webhooks" / f"{_checked_id('subscription', subscription_id)}.secret"

@@ -7,35 +7,35 @@ from ptkstore.adapters.objects.places import place_at
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.keys import Sealer
 
-_EPOCH_BYTES = 16
+_NAME_BYTES = 16
 
 
 class FsspecCheckpoints:
     """`Checkpoints` beside the drafts of a staging area; a local one is for this user alone.
 
-    A file is the id of its epoch, and then what is sealed and bound to PTK and epoch.
+    A file is its name, and then what is sealed and bound to PTK and name.
     """
 
     def __init__(self, url: str, sealer: Sealer) -> None:
         self._place = place_at(url, private=True)
         self._sealer = sealer
 
-    def write(self, ptk_id: str, epoch: str, content: bytes, key: bytes) -> None:
+    def write(self, ptk_id: str, name: str, content: bytes, key: bytes) -> None:
         """Put a checkpoint in the place of the last one."""
-        sealed = self._sealer.seal(key, content, _bound(ptk_id, epoch))
-        self._place.replace(_path(ptk_id), epoch.encode() + sealed)
+        sealed = self._sealer.seal(key, content, _bound(ptk_id, name))
+        self._place.replace(_path(ptk_id), name.encode() + sealed)
 
-    def epoch(self, ptk_id: str) -> str | None:
-        """Return the epoch of the last checkpoint."""
+    def newest(self, ptk_id: str) -> str | None:
+        """Return the name of the last checkpoint."""
         found = self._found(ptk_id)
-        return None if found is None else _epoch(found)
+        return None if found is None else _name(found)
 
-    def read(self, ptk_id: str, epoch: str, key: bytes) -> bytes:
-        """Return what the last checkpoint holds, which must be of this epoch."""
+    def read(self, ptk_id: str, name: str, key: bytes) -> bytes:
+        """Return what the last checkpoint holds, which must be this one."""
         found = self._found(ptk_id)
-        if found is None or _epoch(found) != epoch:
+        if found is None or _name(found) != name:
             raise CorruptObject("there is another checkpoint by now")
-        return self._sealer.open(key, found[_EPOCH_BYTES:], _bound(ptk_id, epoch))
+        return self._sealer.open(key, found[_NAME_BYTES:], _bound(ptk_id, name))
 
     def delete(self, ptk_id: str) -> None:
         """Delete the file."""
@@ -52,9 +52,9 @@ def _path(ptk_id: str) -> str:
     return f"{CHECKPOINTS}/{checked_token('PTK id', ptk_id)}"
 
 
-def _bound(ptk_id: str, epoch: str) -> str:
-    return f"{_path(ptk_id)}@{epoch}"
+def _bound(ptk_id: str, name: str) -> str:
+    return f"{_path(ptk_id)}@{name}"
 
 
-def _epoch(found: bytes) -> str:
-    return found[:_EPOCH_BYTES].decode("ascii", "replace")
+def _name(found: bytes) -> str:
+    return found[:_NAME_BYTES].decode("ascii", "replace")

@@ -153,12 +153,16 @@ class RedisServer:
 class ForgetfulRedisServer(RedisServer):
     """A second one in the home, for models that devices train: what was overwritten there is nowhere any more.
 
-    It keeps no file and no slow log, and has no command by which somebody else could have it write, copy or show what
-    it is sent.
+    It keeps no file, no slow log and no log of crashes, and has no command by which somebody else could have it write,
+    copy or show what it is sent.
     """
 
     name = "devices-redis"
-    options: ClassVar[Mapping[str, str]] = {"appendonly": "no", "slowlog-log-slower-than": "-1"}
+    options: ClassVar[Mapping[str, str]] = {
+        "appendonly": "no",
+        "slowlog-log-slower-than": "-1",
+        "crash-log-enabled": "no",
+    }
     disabled: ClassVar[tuple[str, ...]] = (
         "SAVE",
         "BGSAVE",

@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ptkstore.adapters.runtime import RequestLog
 from ptkstore.api.device_counts import UNKNOWN, DeviceCounts
-from ptkstore.api.devices.rates import GatewayRates
+from ptkstore.api.devices.rates import BodiesAtOnce, GatewayRates, TicketRates
 from ptkstore.api.devices.served import ServedModels
 from ptkstore.api.problems import answer, plain_problem, problem_of
 from ptkstore.api.requests.envelope import REQUEST_ID, SAFE_HEADERS, STRICT_TRANSPORT
-from ptkstore.application.devices.served_models import ServedModel
+from ptkstore.application.devices.served_models import ServedModel, SpamTest
 from ptkstore.domain.tickets import Refusal, Ticket
 from ptkstore.errors import PtkStoreError, TooManyRequests, Unavailable, UnknownName
 from ptkstore.wire.problems import TYPE_PREFIX, Problem
@@ -30,9 +31,6 @@ from ptkstore.wiring import Service
 BODY_WITHIN_SECONDS = 10.0
 BYTES_PER_SECOND = 65_536.0
 """At which the rest of a long report comes at least."""
-
-BYTES_AT_ONCE = 64 * 2**20
-"""Of all reports that are being received."""
 
 _OCTETS = b"application/octet-stream"
 _TICKET = re.compile(rb"[Tt]icket +([A-Za-z0-9_-]{1,400})")
@@ -88,7 +86,8 @@ class DeviceRoutes:
     def __init__(self, app: ASGIApp, *, service: Service, models: ServedModels, counts: DeviceCounts) -> None:
         self._app, self._service, self._models, self._counts = app, service, models, counts
         self._rates = GatewayRates(service.settings.device_reports_per_second)
-        self._bytes = 0
+        self._tries, self._bodies = TicketRates(), BodiesAtOnce()
+        self._examines: CapacityLimiter | None = None
         self._log = RequestLog()
         self._safe: _Headers = [
             (name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()
@@ -119,7 +118,7 @@ class DeviceRoutes:
         except _Refused as refused:
             self._counts.saw(refused.ptk_id, refused.outcome)
             await self._refuse(scope, receive, send, refused)
-            if act == self._put:
+            if act == self._put and refused.status != 429:  # who sends too much costs no more
                 await self._count_report(refused)
         except PtkStoreError as error:
             self._counts.saw(UNKNOWN, error.code)
@@ -143,6 +142,7 @@ class DeviceRoutes:
     async def _specification(self, scope: Scope, receive: Receive, send: Send) -> None:
         ticket, _ = self._admitted(scope)
         model = await self._model(ticket)
+        self._count_rate(ticket, "specification")
         self._counts.saw(model.ptk_id, "specification")
         await self._send(scope, send, 200, model.document, ((b"content-type", b"application/json"),))
 
@@ -156,6 +156,7 @@ class DeviceRoutes:
             model.ptk_id, model.epoch, model.k, ticket.mark, ticket.seconds_remembered
         )
         if isinstance(drawn, Refusal):
+            self._rates.give_back(ticket.gateway, "draw")
             self._refused(drawn, ticket)
         self._counts.saw(model.ptk_id, "drawn")
         more = ((b"content-type", _OCTETS), (b"ptk-specification", model.digest.encode()))
@@ -166,12 +167,12 @@ class DeviceRoutes:
         model = await self._model(ticket)
         if length != model.n_bytes:
             self._refused(Refusal.REPORT, ticket, "length")
+        report = await self._received(receive, model.n_bytes, ticket)
         self._count_rate(ticket, "put")
-        report = await self._received(receive, length, ticket)
-        failed = model.failed_test(report)
         if (refusal := await self._service.reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
+            self._rates.give_back(ticket.gateway, "put")
             self._refused(refusal, ticket)
-        if failed is not None:
+        if (failed := await self._failed_test(model, report)) is not None:  # of a spent ticket: once for each
             self._refused(Refusal.REPORT, ticket, failed)
         if (
             refusal := await self._service.reports.put(model.ptk_id, model.epoch, model.k, report)
@@ -200,6 +201,8 @@ class DeviceRoutes:
         ticket = self._service.devices.read_ticket(text.decode())
         if isinstance(ticket, Refusal):
             raise _Refused(_STATUS[ticket], ticket, _SAYS[ticket], ticket)
+        with _limited(ticket):
+            self._tries.take(ticket)
         return ticket, length
 
     async def _model(self, ticket: Ticket) -> ServedModel:
@@ -212,31 +215,35 @@ class DeviceRoutes:
         return model
 
     def _count_rate(self, ticket: Ticket, kind: str) -> None:
-        try:
+        with _limited(ticket):
             self._rates.take(ticket.gateway, kind)
-        except TooManyRequests as error:
-            wait = {"Retry-After": str(error.retry_after)}
-            raise _Refused(429, error.code, str(error), error.code, ticket.ptk_id, wait) from None
 
     async def _received(self, receive: Receive, length: int, ticket: Ticket) -> bytes:
-        """Read a body of this length."""
-        if self._bytes + length > BYTES_AT_ONCE:
-            raise TooManyRequests("many reports are being received; send this one again later")
-        self._bytes += length
-        parts, more = [], True
+        """Read a body of this length; for one that is not there yet, the ticket is looked at first."""
         try:
             async with asyncio.timeout(BODY_WITHIN_SECONDS + length / BYTES_PER_SECOND):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Refused(400, "invalid-request", "the body ended early", "early", ticket.ptk_id)
-                    parts.append(message.get("body", b""))
-                    more = message.get("more_body", False)
+                part, more = await _part(receive, ticket)
+                if not more:
+                    return part
+                refusal = await self._service.reports.may_put(ticket.ptk_id, ticket.epoch, ticket.mark)
+                if refusal is not None:
+                    self._refused(refusal, ticket)
+                with _limited(ticket), self._bodies.of(ticket, length):
+                    parts = [part]
+                    while more:
+                        part, more = await _part(receive, ticket)
+                        parts.append(part)
                 return b"".join(parts)
         except TimeoutError:
             raise _Refused(408, "too-slow", "the body came too slowly", "slow", ticket.ptk_id) from None
-        finally:
-            self._bytes -= length
+
+    async def _failed_test(self, model: ServedModel, report: bytes) -> SpamTest | None:
+        """Examine a report; one that needs older ranges does so in a thread, and waits for others of its kind."""
+        if model.failed_test(report, older=False) is None:
+            return None
+        if self._examines is None:
+            self._examines = CapacityLimiter(1)
+        return await to_thread.run_sync(model.failed_test, report, limiter=self._examines)
 
     def _refused(self, refusal: Refusal, ticket: Ticket, outcome: str | None = None) -> NoReturn:
         raise _Refused(_STATUS[refusal], refusal, _SAYS[refusal], outcome or refusal, ticket.ptk_id)
@@ -268,3 +275,20 @@ class DeviceRoutes:
         if problem.status == 401:
             headers["WWW-Authenticate"] = 'Ticket realm="ptkstore"'
         await answer(problem, headers)(scope, receive, send)
+
+
+@contextmanager
+def _limited(ticket: Ticket) -> Iterator[None]:
+    """Refuse with 429 what is too much, and count it as of the ticket's PTK."""
+    try:
+        yield
+    except TooManyRequests as error:
+        wait = {"Retry-After": str(error.retry_after)}
+        raise _Refused(429, error.code, str(error), error.code, ticket.ptk_id, wait) from None
+
+
+async def _part(receive: Receive, ticket: Ticket) -> tuple[bytes, bool]:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise _Refused(400, "invalid-request", "the body ended early", "early", ticket.ptk_id)
+    return message.get("body", b""), message.get("more_body", False)

@@ -11,7 +11,7 @@ from anyio import CapacityLimiter, to_thread
 
 from ptkstore.adapters.runtime import code_of, log_code
 from ptkstore.application.devices.served_models import ServedModel
-from ptkstore.errors import PtkStoreError, UnknownName
+from ptkstore.errors import PtkStoreError, Refused, Unavailable, UnknownName
 
 AGAIN_SECONDS = 1.0
 KEPT_SECONDS = 10.0  # of a model that cannot be read anew
@@ -81,7 +81,12 @@ class ServedModels:
         if task is None:
             task = self._reading[ptk_id] = asyncio.create_task(self._reads(ptk_id))
             task.add_done_callback(lambda done: self._read_ended(ptk_id, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except Refused:
+            raise Unavailable(
+                "devices are served nothing now; the operator finds out why by `ptk up`"
+            ) from None
 
     async def _reads(self, ptk_id: str) -> ServedModel:
         if self._limiter is None:
@@ -98,7 +103,9 @@ class ServedModels:
             self._kept[ptk_id] = _Kept(task.result(), now, used_at, over)
             if self._refreshing is None:
                 self._refreshing = asyncio.create_task(self._refresh())
-        elif kept is not None and (isinstance(error, UnknownName) or now - kept.read_at > KEPT_SECONDS):
+        elif kept is not None and (
+            isinstance(error, UnknownName | Refused) or now - kept.read_at > KEPT_SECONDS
+        ):
             del self._kept[ptk_id]
 
     async def _refresh(self) -> None:

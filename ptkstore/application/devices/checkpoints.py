@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.devices import Counted, DevicePtk, Instances
@@ -11,54 +12,66 @@ from ptkstore.ports.objects import Checkpoints
 
 _DIGEST_CHARACTERS = 64
 _COUNT_BYTES = 8
+_SWEPT_EVERY = 720  # passes, an hour: it looks at all spent tickets
+_EPOCH_CHARACTERS, _RANDOM_BYTES = 8, 4  # of a checkpoint's name: it begins as the id of its epoch
 
 
 class CheckpointWriter:
     """Writes the instances of PTKs down, each only if they changed since this process did so last.
 
-    Any number of processes may. A file that a slow one overwrites with an epoch that is over cannot be read, until the
-    next one is written.
+    Every checkpoint has a key of its own, and the key of the one before is destroyed: whoever kept older files can read
+    none of them. Any number of processes may write. The key of the last file is destroyed by nobody, but for a process
+    that stood still for long as it wrote: the next one to write finds that out.
     """
 
     def __init__(self, instances: Instances, checkpoints: Checkpoints, keys: KeyStore) -> None:
         self._instances, self._checkpoints, self._keys = instances, checkpoints, keys
         self._written: dict[str, bytes] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+        self._swept: dict[str, tuple[str, int]] = {}
 
     def write(self, ptk_id: str) -> None:
-        """Write the instances of a PTK down, and destroy the keys of its epochs that are over."""
+        """Write the instances of a PTK down, and destroy the keys of its checkpoints that were overwritten."""
         epoch = self._instances.epoch(ptk_id)
         if epoch is None:
             return
         try:
             found = self._instances.counted(ptk_id, epoch.id)
-            packed = found.instances.astype("<i4").tobytes()
-            content = epoch.begun_for.encode() + packed + found.puts.to_bytes(_COUNT_BYTES, "little")
-            seen = hashlib.sha256(epoch.id.encode() + content).digest()
-            if self._written.get(ptk_id) != seen:
-                key = self._keys.checkpoint_key(ptk_id, epoch.id)
-                self._checkpoints.write(ptk_id, epoch.id, content, key)
-                self._written[ptk_id] = seen
-        except (UnknownName, WindowGone):  # over since
+        except UnknownName:  # over since
             return
-        self._forget_older(ptk_id, epoch.id)
+        packed = found.instances.astype("<i4").tobytes()
+        content = epoch.begun_for.encode() + packed + found.puts.to_bytes(_COUNT_BYTES, "little")
+        seen = hashlib.sha256(epoch.id.encode() + content).digest()
+        of_epoch = epoch.id[:_EPOCH_CHARACTERS]
+        listed = self._names(ptk_id)
+        last = self._checkpoints.newest(ptk_id)  # after keys were listed: no later one is among them
+        if self._written.get(ptk_id) != seen or last not in listed or not last.startswith(of_epoch):
+            before, last = last, of_epoch + secrets.token_hex(_RANDOM_BYTES)
+            key = self._keys.make_checkpoint_key(ptk_id, last)
+            self._checkpoints.write(ptk_id, last, content, key)
+            self._written[ptk_id] = seen
+            if before in listed:
+                self._keys.destroy_checkpoint(ptk_id, before)
+        since_before = listed & self._listed.get(ptk_id, frozenset())  # others are being written, perhaps
+        for name in since_before - {last}:
+            self._keys.destroy_checkpoint(ptk_id, name)
+        self._listed[ptk_id] = listed
+        swept, passes = self._swept.get(ptk_id, ("", 0))
+        if swept != epoch.id or passes >= _SWEPT_EVERY:
+            self._instances.forget_older(ptk_id)
+            passes = 0
+        self._swept[ptk_id] = (epoch.id, passes + 1)
 
     def forget(self, ptk_id: str) -> None:
         """Destroy the keys of a PTK's checkpoints, and forget its instances; repeatable."""
         self._instances.forget(ptk_id)
-        for one, epoch in self._keys.checkpoints():
-            if one == ptk_id:
-                self._keys.destroy_checkpoint(ptk_id, epoch)
+        for name in self._names(ptk_id):
+            self._keys.destroy_checkpoint(ptk_id, name)
         self._checkpoints.delete(ptk_id)
         self._written.pop(ptk_id, None)
 
-    def _forget_older(self, ptk_id: str, epoch: str) -> None:
-        """Destroy keys that were there before this epoch was seen to go on: none of them is a later one's."""
-        self._instances.forget_older(ptk_id)
-        older = [one for of, one in self._keys.checkpoints() if of == ptk_id and one != epoch]
-        now = self._instances.epoch(ptk_id)
-        if now is not None and now.id == epoch:
-            for one in older:
-                self._keys.destroy_checkpoint(ptk_id, one)
+    def _names(self, ptk_id: str) -> frozenset[str]:
+        return frozenset(name for of, name in self._keys.checkpoints() if of == ptk_id)
 
 
 def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Counted:
@@ -80,18 +93,18 @@ def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Cou
 def _checkpoint(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> Counted | None:
     import numpy as np
 
-    epoch = checkpoints.epoch(ptk.ptk_id)
-    if (ptk.ptk_id, epoch) not in keys.checkpoints() or epoch is None:
+    name = checkpoints.newest(ptk.ptk_id)
+    if (ptk.ptk_id, name) not in keys.checkpoints() or name is None:
         return None
     try:
-        content = checkpoints.read(ptk.ptk_id, epoch, keys.checkpoint_key(ptk.ptk_id, epoch))
+        content = checkpoints.read(ptk.ptk_id, name, keys.checkpoint_key(ptk.ptk_id, name))
     except (CorruptObject, WindowGone):
         return None
-    specification = ptk.specification
     if content[:_DIGEST_CHARACTERS].decode() != ptk.begun_for:
         return None
-    shape = (specification.k, specification.n_weights)
-    end = _DIGEST_CHARACTERS + 4 * shape[0] * shape[1]
+    end = _DIGEST_CHARACTERS + 4 * ptk.shape[0] * ptk.shape[1]
+    if len(content) not in (end, end + _COUNT_BYTES):  # what was written had another shape
+        return None
     packed = np.frombuffer(content[_DIGEST_CHARACTERS:end], dtype="<i4").astype(np.int32)
     puts = int.from_bytes(content[end:], "little")  # an older program wrote none
-    return Counted(packed.reshape(shape), puts)
+    return Counted(packed.reshape(ptk.shape), puts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ptkstore.domain.tickets import checked_count, expiry_of, write_ticket
 from ptkstore.errors import UnknownName
-from ptkstore.ports.devices import DevicePtk, Epoch
+from ptkstore.ports.devices import DevicePtk, Epoch, ReadDevicePtk
 from ptkstore.ports.runtime import Clock
 
 
@@ -22,10 +23,11 @@ class Issued:
 
 def issue_tickets(
     stream: str,
+    ptk_id: str,
     count: int,
     *,
-    ptk: DevicePtk,
-    epoch: Epoch,
+    read_ptk: ReadDevicePtk,
+    epoch_of: Callable[[str], tuple[DevicePtk, Epoch]],
     gateway: str,
     key: bytes,
     clock: Clock,
@@ -34,21 +36,36 @@ def issue_tickets(
 
     Parameters
     ----------
-    stream, count : str, int
-        The stream that the gateway may act on, and how many tickets it asks for.
-    ptk, epoch : DevicePtk, Epoch
-        What they are for; `UnknownName` if it is another stream's.
+    stream, ptk_id, count : str, str, int
+        The stream that the gateway may act on, what it asks tickets for, and how many.
+    read_ptk : callable
+        Reads the PTK afresh.
+    epoch_of : callable
+        Returns the PTK with its epoch, begun if there is none.
     gateway : str
         The team that asks.
     key : bytes
         Of the store, for tickets alone.
+
+    Raises
+    ------
+    UnknownName
+        When devices of the stream do not train it. Of PTKs that there are elsewhere it reads the same, and nothing of
+        them is begun.
     """
     checked_count(count)
-    if ptk.stream != stream:
-        raise UnknownName("PTK", ptk.ptk_id)
+    if not _is_of(stream, ptk_id, read_ptk):
+        raise UnknownName(f"PTK that devices of stream {stream} train", ptk_id)
+    _, epoch = epoch_of(ptk_id)
     expires = expiry_of(clock.now())
     tickets = (
-        write_ticket(key, ptk.ptk_id, epoch.id, gateway, expires, secrets.token_bytes(16))
-        for _ in range(count)
+        write_ticket(key, ptk_id, epoch.id, gateway, expires, secrets.token_bytes(16)) for _ in range(count)
     )
     return Issued(tuple(tickets), expires)
+
+
+def _is_of(stream: str, ptk_id: str, read_ptk: ReadDevicePtk) -> bool:
+    try:
+        return read_ptk(ptk_id).stream == stream
+    except UnknownName:
+        return False

@@ -21,7 +21,7 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
 from ptkstore.domain.versions.versions import Draft, Version, table_files
-from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.devices import Counted, DevicePtk, Epoch, InstancesView
 from ptkstore.ports.keys import KeyStore
@@ -41,13 +41,18 @@ MOVED_RATE: Final = 0.01
 REPORTS_STEP: Final = 128
 """A manifest counts reports in steps of so many."""
 
+ReadFound = Callable[[DevicePtk, Epoch], tuple[Counted, Counts]]
+
 
 @dataclass(frozen=True, slots=True)
 class Averaging:
-    """What reads instances, and what stores drafts; `epoch_of` begins an epoch of the PTK where there is none."""
+    """What reads instances, and what stores drafts.
+
+    `read_epoch` reads something of the epoch of the PTK, begun where there is none or its instances were lost.
+    """
 
     instances: InstancesView
-    epoch_of: Callable[[], tuple[DevicePtk, Epoch]]
+    read_epoch: Callable[[ReadFound], tuple[DevicePtk, Epoch, tuple[Counted, Counts]]]
     staging: Staging
     keys: KeyStore
 
@@ -70,6 +75,7 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         previous = uow.versions.latest(ptk_id)
         waits = previous is not None and waits_for_lake(previous, uow)
     if spec is None or not spec.is_averaged:
+        _destroy_drafts_of_before(job, averaging, begin)
         _withdraw(job, begin)
         return
     if waits:
@@ -112,15 +118,17 @@ def _instances(
     job: Job, previous: Version | None, averaging: Averaging
 ) -> tuple[DevicePtk, Epoch, Counted, Counts]:
     """Return what the window found, and what came of reports since the version before was averaged."""
-    ptk, epoch = averaging.epoch_of()
-    since = None
-    if previous is not None and previous.content.get("instances", {}).get("epoch") == epoch.id:
-        since = previous.window_index
-    read = averaging.instances.read_window
-    try:
-        return ptk, epoch, *read(ptk.ptk_id, epoch.id, job.window.index, since=since)
-    except UnknownName:
-        raise Unavailable(f"the instances of PTK {ptk.ptk_id} were lost a moment ago") from None
+
+    def read_found(ptk: DevicePtk, epoch: Epoch) -> tuple[Counted, Counts]:
+        since = None
+        if previous is not None and previous.content.get("instances", {}).get("epoch") == epoch.id:
+            since = previous.window_index
+        return averaging.instances.read_window(
+            ptk.ptk_id, epoch.id, job.window.index, since=since, shape=ptk.shape
+        )
+
+    ptk, epoch, found = averaging.read_epoch(read_found)
+    return ptk, epoch, *found
 
 
 def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:

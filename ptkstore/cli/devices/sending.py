@@ -6,9 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -74,10 +76,14 @@ def simulate(
     """Let many devices contribute, each with its own rows and ticket, and count what became of it.
 
     For trying a server out: they allow what the specification asks, remember nothing, and do not hide how long they
-    compute.
+    compute. Nobody counts what is lost, so the server has to be on this machine.
     """
     from ptkstore.cli.streams.rows import read_table
 
+    if not _is_loopback(server):
+        raise InvalidRequest(
+            "what the rows of a file lose here is counted by nobody: name a server on this machine, http://127.0.0.1"
+        )
     devices = devices_of(read_table(file, {}), by)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=said, disable=not said.is_terminal) as progress:
@@ -97,6 +103,14 @@ def simulate(
         console.print(one_line(f"{counted(taken, 'report')} taken; refused: {refused}"), highlight=False)
     if devices and not taken:
         raise typer.Exit(REFUSED)
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def devices_of(table: pa.Table, by: str | None) -> list[Rows]:

@@ -71,6 +71,14 @@ class Loss:
         )
 
     @classmethod
+    def report_limit(cls, epsilon: float, delta: float) -> Self:
+        """Return the most that a device's report may lose: rounded down, so that what fits is within it for devices."""
+        return cls(
+            int((_decimal(epsilon, "epsilon") * NANO).to_integral_value(ROUND_FLOOR)),
+            int((_decimal(delta, "delta") * ATTO).to_integral_value(ROUND_FLOOR)),
+        )
+
+    @classmethod
     def capacity(cls, epsilon: object, delta: object = 0) -> Self:
         """Return the most a block may lose under (epsilon, delta): rounded down."""
         return cls(

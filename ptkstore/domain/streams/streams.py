@@ -301,8 +301,8 @@ class Policy:
 
     @property
     def report_limit(self) -> Loss:
-        """What one report of a device may lose; no loss where rows are in the store."""
-        return Loss.of_report(self.report_epsilon or 0.0, self.report_delta or 0.0)
+        """What one report of a device may lose, rounded down; no loss where rows are in the store."""
+        return Loss.report_limit(self.report_epsilon or 0.0, self.report_delta or 0.0)
 
     @property
     def lines(self) -> dict[str, Loss]:

@@ -17,7 +17,7 @@ from ptkstore.cli.main import app
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
 from ptkstore.sdk import Store, connect
-from ptkstore.wiring.work import epoch_of_ptk
+from ptkstore.wiring.work import devices_of
 from tests.support.api_server import Api, arrow, ingest, problem
 from tests.support.console_pages import seen, signed_in
 from tests.support.device_streams import AVERAGING, PTK, fresh_database, phishy
@@ -54,7 +54,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, devices_redis: ForgetfulRedisS
         )
         world.service.close_windows(STREAM, ORIGIN + DAY)
         world.work(*AVERAGING)
-        _, epoch = epoch_of_ptk(PTK, world.service)
+        _, epoch = devices_of(world.service).epoch_of(PTK)
         with redis.Redis.from_url(url) as client:
             client.hset(counts_key(PTK, epoch.id), mapping={"put": 900, "norm": 20})
         world.service.close_windows(STREAM, ORIGIN + 2 * DAY)

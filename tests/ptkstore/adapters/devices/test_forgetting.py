@@ -17,6 +17,7 @@ KEEPS = {
     "save": "3600 1",
     "appendonly": "yes",
     "slowlog-log-slower-than": "10000",
+    "crash-log-enabled": "yes",
     "maxmemory-policy": "allkeys-lru",
 }
 

@@ -68,6 +68,14 @@ def test_an_instance_that_was_lost_is_missed(instances: RedisInstances, client: 
         instances.all(PTK, epoch.id)
 
 
+@pytest.mark.parametrize("row", [b"", b"abc", b"abcde"])
+def test_rows_that_are_no_instances_are_missed(instances: RedisInstances, client: Any, row: bytes) -> None:
+    epoch = instances.begin(PTK, FIRST, weights(0))
+    client.hset(f"ptkd:{PTK}:{epoch.id}:instances", mapping={str(place): row for place in range(3)})
+    with pytest.raises(UnknownName):
+        instances.all(PTK, epoch.id)
+
+
 def test_a_new_epoch_forgets_the_instances_of_the_one_that_its_caller_saw(
     instances: RedisInstances, client: Any
 ) -> None:
@@ -107,16 +115,52 @@ def test_of_many_who_begin_at_once_all_agree_on_one(devices_redis: ForgetfulRedi
         assert len(client.keys("*:instances")) == 1
 
 
-def test_what_is_forgotten_leaves_nothing_but_the_names_of_epochs(
-    instances: RedisInstances, client: Any
-) -> None:
+def test_what_is_forgotten_leaves_nothing(instances: RedisInstances, client: Any) -> None:
     epoch = instances.begin(PTK, FIRST, weights(0))
     other = instances.begin("team.model2", FIRST, weights(0))
+    client.incr(f"ptkd:{PTK}:{epoch.id}:puts")
+    assert instances.ptk_ids() == {PTK, "team.model2"}
     instances.forget(PTK)
     instances.forget(PTK)
     assert instances.epoch(PTK) is None
-    assert client.keys("*:instances") == [f"ptkd:team.model2:{other.id}:instances".encode()]
-    assert client.lrange(f"ptkd:{PTK}:over", 0, -1) == [epoch.id.encode()]
+    assert instances.ptk_ids() == {"team.model2"}
+    left = ["ptkd:ptks", "ptkd:team.model2:epoch", f"ptkd:team.model2:{other.id}:instances"]
+    assert sorted(client.keys("*")) == sorted(key.encode() for key in left)
+
+
+def test_an_epoch_that_began_while_its_ptk_was_forgotten_is_found_and_forgotten_again(
+    instances: RedisInstances, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instances.begin(PTK, FIRST, weights(0))
+    older = instances.forget_older
+
+    def begins(ptk_id: str) -> None:
+        instances.begin(PTK, FIRST, weights(0))
+        older(ptk_id)
+
+    monkeypatch.setattr(instances, "forget_older", begins)
+    instances.forget(PTK)
+    monkeypatch.undo()
+    now = instances.epoch(PTK)
+    assert now is not None
+    assert np.array_equal(instances.all(PTK, now.id), weights(0))
+    assert instances.ptk_ids() == {PTK}
+    instances.forget(PTK)
+    assert client.keys("*") == []
+
+
+def test_what_a_late_put_left_in_a_server_that_lost_its_epochs_is_forgotten(
+    instances: RedisInstances, client: Any
+) -> None:
+    first = instances.begin(PTK, FIRST, weights(0))
+    client.flushdb()
+    client.hset(f"ptkd:{PTK}:{first.id}:instances", "2", b"late")
+    client.set(b"ptkd:ticket:mark", b"put")
+    second = instances.begin(PTK, FIRST, weights(0))
+    instances.forget_older(PTK)
+    assert client.keys("*:instances") == [f"ptkd:{PTK}:{second.id}:instances".encode()]
+    assert client.get(b"ptkd:ticket:mark") == b"put"
+    assert np.array_equal(instances.all(PTK, second.id), weights(0))
 
 
 def test_what_a_late_put_left_of_an_epoch_that_is_over_is_forgotten(

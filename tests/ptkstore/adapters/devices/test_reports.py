@@ -67,15 +67,17 @@ def test_a_draw_and_a_put_spend_one_ticket(url: str, epoch: Epoch, client: Any) 
         return [
             await reports.draw(PTK, epoch.id, K, ticket, 60),
             await reports.draw(PTK, epoch.id, K, ticket, 60),
+            await reports.may_put(PTK, epoch.id, ticket),
             await reports.spend(PTK, epoch.id, ticket),
             await reports.put(PTK, epoch.id, K, b"x" * BYTES),
+            await reports.may_put(PTK, epoch.id, ticket),
             await reports.spend(PTK, epoch.id, ticket),
             await reports.draw(PTK, epoch.id, K, ticket, 60),
         ]
 
     drawn, *rest = asked(url, once)
     assert drawn in {np.arange(4 * i, 4 * i + 4, dtype="<i4").tobytes() for i in range(K)}
-    assert rest == [Refusal.USED, None, None, Refusal.USED, Refusal.USED]
+    assert rest == [Refusal.USED, None, None, None, Refusal.USED, Refusal.USED, Refusal.USED]
     values = client.hvals(f"ptkd:{PTK}:{epoch.id}:instances")
     assert len(values) == K
     assert values.count(b"x" * BYTES) == 1
@@ -89,6 +91,7 @@ def test_a_draw_and_a_put_spend_one_ticket(url: str, epoch: Epoch, client: Any) 
 
 def test_nothing_is_put_without_a_draw(url: str, epoch: Epoch, client: Any) -> None:
     ticket = mark()
+    assert asked(url, lambda reports: reports.may_put(PTK, epoch.id, ticket)) is Refusal.NOT_DRAWN
     assert asked(url, lambda reports: reports.spend(PTK, epoch.id, ticket)) is Refusal.NOT_DRAWN
     assert not client.exists(b"ptkd:ticket:" + ticket)
 
@@ -144,12 +147,13 @@ def test_after_an_epoch_nothing_is_drawn_and_a_put_leaves_nothing(
     async def late(reports: RedisReports) -> list[object]:
         return [
             await reports.draw(PTK, epoch.id, K, mark(), 60),
+            await reports.may_put(PTK, epoch.id, ticket),
             await reports.spend(PTK, epoch.id, ticket),
             await reports.put(PTK, epoch.id, K, b"x" * BYTES),
             await reports.count_refused(PTK, epoch.id, "range"),
         ]
 
-    assert asked(url, late) == [*[Refusal.EPOCH_OVER] * 3, None]
+    assert asked(url, late) == [*[Refusal.EPOCH_OVER] * 4, None]
     assert client.keys("*:instances") == [f"ptkd:{PTK}:{later.id}:instances".encode()]
     assert client.keys("*:counts") == []
     assert set(client.hvals(f"ptkd:{PTK}:{later.id}:instances")) == {bytes(BYTES)}

@@ -1,4 +1,4 @@
-"""The key of tickets, and those of checkpoints, which are destroyed with their epochs."""
+"""The key of tickets, and those of checkpoints, one for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.errors import InvalidRequest, WindowGone
+from ptkstore.errors import InvalidRequest, Unavailable, WindowGone
 
 PTK = "team.model"
 
@@ -19,27 +19,33 @@ def test_the_key_of_tickets_is_made_once(root: Path, store: FileKeyStore) -> Non
     assert store.checkpoints() == frozenset()
 
 
-def test_a_checkpoint_has_a_key_for_each_epoch(root: Path, store: FileKeyStore) -> None:
-    keys = {store.checkpoint_key(PTK, epoch) for epoch in ("e1", "e2", "e1")}
-    keys.add(store.checkpoint_key("team.model2", "e1"))
+def test_each_checkpoint_has_a_key_that_is_made_once(root: Path, store: FileKeyStore) -> None:
+    keys = {store.make_checkpoint_key(PTK, name) for name in ("c1", "c2")}
+    keys.add(store.make_checkpoint_key("team.model2", "c1"))
     assert len(keys) == 3
-    assert FileKeyStore(root).checkpoints() == {(PTK, "e1"), (PTK, "e2"), ("team.model2", "e1")}
+    assert {len(key) for key in keys} == {32}
+    again = FileKeyStore(root)
+    assert again.checkpoints() == {(PTK, "c1"), (PTK, "c2"), ("team.model2", "c1")}
+    assert again.checkpoint_key(PTK, "c1") in keys
+    with pytest.raises(Unavailable, match="EEXIST"):
+        again.make_checkpoint_key(PTK, "c1")
 
 
-def test_a_destroyed_key_is_never_made_anew(root: Path, store: FileKeyStore) -> None:
-    key = store.checkpoint_key(PTK, "e1")
-    store.checkpoint_key(PTK, "e2")
+def test_of_a_destroyed_key_nothing_is_left(root: Path, store: FileKeyStore) -> None:
+    key = store.make_checkpoint_key(PTK, "c1")
+    store.make_checkpoint_key(PTK, "c2")
     for _ in range(2):
-        store.destroy_checkpoint(PTK, "e1")
-        assert store.checkpoints() == {(PTK, "e2")}
-        with pytest.raises(WindowGone, match="epoch e1"):
-            store.checkpoint_key(PTK, "e1")
+        store.destroy_checkpoint(PTK, "c1")
+        assert store.checkpoints() == {(PTK, "c2")}
+        with pytest.raises(WindowGone, match="checkpoint c1"):
+            store.checkpoint_key(PTK, "c1")
+    assert [path.name for path in (root / "devices").iterdir()] == [f"{PTK}@c2.key"]
     assert not any(key in path.read_bytes() for path in root.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize(
-    ("ptk_id", "epoch"), [("", "e"), (PTK, ""), ("../x", "e"), (PTK, "a@b"), (PTK, "a/b")]
+    ("ptk_id", "name"), [("", "e"), (PTK, ""), ("../x", "e"), (PTK, "a@b"), (PTK, "a/b")]
 )
-def test_a_name_that_is_no_part_of_a_path_is_refused(store: FileKeyStore, ptk_id: str, epoch: str) -> None:
+def test_a_name_that_is_no_part_of_a_path_is_refused(store: FileKeyStore, ptk_id: str, name: str) -> None:
     with pytest.raises(InvalidRequest):
-        store.checkpoint_key(ptk_id, epoch)
+        store.make_checkpoint_key(ptk_id, name)

@@ -1,4 +1,4 @@
-"""Checkpoints: one file for each PTK, overwritten, that only the key of its epoch opens."""
+"""Checkpoints: one file for each PTK, overwritten, that only its own key opens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def checkpoints(tree: str, sealer: AesGcmSealer) -> FsspecCheckpoints:
 def test_the_last_one_is_read_and_nothing_of_those_before_is_left(
     checkpoints: FsspecCheckpoints, stored: Bytes, key: bytes
 ) -> None:
-    assert checkpoints.epoch(PTK) is None
+    assert checkpoints.newest(PTK) is None
     checkpoints.write(PTK, FIRST, b"first instances", key)
     other = secrets.token_bytes(32)
     checkpoints.write(PTK, SECOND, b"second instances", other)
-    assert checkpoints.epoch(PTK) == SECOND
+    assert checkpoints.newest(PTK) == SECOND
     assert checkpoints.read(PTK, SECOND, other) == b"second instances"
     assert list(stored.all()) == [PATH]
     assert b"instances" not in stored.get(PATH)
@@ -66,7 +66,7 @@ def test_a_deleted_one_is_gone(checkpoints: FsspecCheckpoints, stored: Bytes, ke
     checkpoints.write(PTK, FIRST, b"instances", key)
     checkpoints.delete(PTK)
     checkpoints.delete(PTK)
-    assert checkpoints.epoch(PTK) is None
+    assert checkpoints.newest(PTK) is None
     assert stored.all() == {}
 
 

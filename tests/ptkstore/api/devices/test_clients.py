@@ -152,6 +152,13 @@ def test_reports_that_a_server_refuses_are_counted_by_their_code(phones: Phones,
     assert "has no column nobody" in ptk(phones, *words[:-1], "nobody", code=2).stderr
 
 
+@pytest.mark.parametrize("server", ["https://ptk.invalid", "https://192.0.2.1", "https://127.0.0.1.invalid"])
+def test_rows_of_people_are_sent_to_no_server_elsewhere(phones: Phones, table: str, server: str) -> None:
+    words = ["simulate", STREAM, PTK, table, "--server", server]
+    assert "on this machine" in ptk(phones, *words, code=2).stderr
+    assert phones.redis.keys("*") == []  # not even tickets
+
+
 def test_one_device_contributes_the_rows_of_a_file(phones: Phones, table: str, tmp_path: Path) -> None:
     folder = str(tmp_path / "device")
     (ticket,) = phones.tickets()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ import pytest
 
 from ptkstore.api import connections
 from ptkstore.api import device_counts as counts
+from ptkstore.application.devices.served_models import ServedModel
 from ptkstore.domain.identity import Role
 from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, specification, step
 from tests.support.api_server import Api, problem
@@ -223,12 +225,84 @@ def test_a_flood_of_one_gateway_is_refused_and_holds_up_no_other(slow: Phones) -
     assert problem(over) == (429, "too-many-requests")
     assert int(over.headers["retry-after"]) >= 1
     slow.api.grant("mail", "taxi", Role.DEVICE_GATEWAY)
-    drawn = [slow.draw(ticket) for ticket in tickets * 3]
+    devices = slow.api.world.service.devices
+    tickets += devices.issue_tickets("taxi", "taxi.phishy", 40, gateway="taxi").tickets
+    drawn = [slow.draw(ticket) for ticket in tickets]
     refused = [reply for reply in drawn if reply.status_code == 429]
     assert len(refused) >= 10
     assert {problem(reply) for reply in refused} == {(429, "too-many-requests")}
     slow.gateway = slow.api.acting(Role.DEVICE_GATEWAY, team="mail")
     assert slow.drawn()
+
+
+def test_a_ticket_that_is_sent_again_and_again_is_refused_and_takes_nothing_of_others(slow: Phones) -> None:
+    ticket, drawn = slow.drawn()
+    assert slow.put(ticket, step(drawn)).status_code == 204
+    codes = Counter(problem(slow.put(ticket, step(drawn))) for _ in range(40))
+    codes.update(problem(slow.draw(ticket)) for _ in range(10))
+    assert set(codes) == {(409, "ticket-used"), (429, "too-many-requests")}
+    assert codes[409, "ticket-used"] >= 15
+    other, drawn = slow.drawn()
+    assert slow.put(other, step(drawn)).status_code == 204
+
+
+def test_a_specification_is_read_so_often_with_one_ticket(phones: Phones) -> None:
+    (ticket,) = phones.tickets()
+    replies = [phones.specified(ticket) for _ in range(40)]
+    assert [reply.status_code for reply in replies[:20]] == [200] * 20
+    refused = [reply for reply in replies if reply.status_code != 200]
+    assert len(refused) >= 10
+    assert {problem(reply) for reply in refused} == {(429, "too-many-requests")}
+    assert {reply.headers["retry-after"] for reply in refused} == {"1"}
+
+
+def test_specifications_of_one_gateway_have_a_rate(slow: Phones) -> None:
+    replies = [slow.specified(ticket) for ticket in slow.tickets(10) for _ in range(4)]
+    assert (429, "too-many-requests") in {problem(reply) for reply in replies if reply.status_code != 200}
+
+
+@pytest.mark.parametrize("spent", [True, False])
+def test_a_body_with_a_ticket_that_may_not_put_is_not_waited_for(phones: Phones, spent: bool) -> None:
+    (ticket,), drawn = phones.tickets(), bytes(phones.n_bytes)
+    if spent:
+        ticket, drawn = phones.drawn()
+        assert phones.put(ticket, step(drawn)).status_code == 204
+    head = (
+        f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
+        f"Content-Type: application/octet-stream\nContent-Length: {len(drawn)}\n\n"
+    )
+    assert sent(phones, head, drawn[:50]).startswith(b"HTTP/1.1 409 ")
+
+
+def test_a_report_with_a_spent_ticket_is_not_examined(
+    phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket, drawn = phones.drawn()
+    assert phones.put(ticket, step(drawn)).status_code == 204
+    examined: list[bytes] = []
+    monkeypatch.setattr(ServedModel, "failed_test", lambda _, one, **more: examined.append(one))
+    assert problem(phones.put(ticket, report(2**31 - 1))) == (409, "ticket-used")
+    assert not examined
+
+
+def test_older_ranges_are_looked_at_beside_what_others_ask(
+    phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes 90 ms at 50,000 weights: on the event loop it would hold up everybody."""
+    looked: list[bool] = []
+    test = ServedModel.failed_test
+
+    def noted(model: ServedModel, one: bytes, *, older: bool = True) -> object:
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            looked.append(older)
+        return test(model, one, older=older)
+
+    monkeypatch.setattr(ServedModel, "failed_test", noted)
+    for by in (3, 2**30):
+        ticket, drawn = phones.drawn()
+        assert phones.put(ticket, step(drawn, by)).status_code in (204, 422)
+    assert looked == [False, False]
 
 
 @pytest.mark.parametrize("days", [365, -365])

@@ -87,7 +87,22 @@ def test_a_ptk_of_another_stream_or_none_has_no_tickets(api: Api) -> None:
     api.world.stream("cabs")
     api.world.register("speed", stream="cabs")
     gateway = api.acting(Role.DEVICE_GATEWAY)
-    for stream, ptk in ((PHONES, "taxi.speed"), ("cabs", PTK), ("cabs", "taxi.speed"), (PHONES, "taxi.none")):
+    api.world.service.create_stream(Stream("tablets", "taxi", SCHEMA, device_policy()))
+    told = set()
+    for stream, ptk in (
+        ("tablets", PTK),
+        ("tablets", "taxi.speed"),
+        ("tablets", "taxi.none"),
+        ("tablets", "taxi.phish"),
+    ):
+        reply = gateway.post(f"/v1/device-streams/{stream}/tickets", json={"ptk": ptk, "count": 1})
+        assert problem(reply) == (404, "unknown-name"), (stream, ptk)
+        document = reply.json()
+        del document["request_id"]
+        told.add(json.dumps(document).replace(ptk, "-"))
+    assert len(told) == 1, told  # not which there are elsewhere
+    assert api.world.service.instances.epoch(PTK) is None  # begun by nobody who may not
+    for stream, ptk in ((PHONES, "taxi.speed"), ("cabs", PTK), ("cabs", "taxi.speed")):
         reply = gateway.post(f"/v1/device-streams/{stream}/tickets", json={"ptk": ptk, "count": 1})
         assert problem(reply) == (404, "unknown-name"), (stream, ptk)
 
@@ -102,6 +117,20 @@ def test_a_ptk_that_is_deregistered_is_forgotten(api: Api) -> None:
     written.pass_once()
     assert world.service.keys.checkpoints() == frozenset()
     assert world.service.instances.epoch(PTK) is None
+
+
+def test_one_that_is_deregistered_before_its_first_checkpoint_is_forgotten_too(api: Api) -> None:
+    tickets(api, 1)
+    api.world.service.deregister_ptk(PTK)
+    Checkpoints(api.world.service, Event()).pass_once()
+    with redis.Redis.from_url(api.world.service.settings.devices_redis_url or "") as client:
+        assert client.keys("*") == []
+
+
+def test_without_device_streams_no_server_of_instances_is_asked(tmp_path: Path) -> None:
+    with Api(tmp_path / "other", devices_redis_url="unix:///nowhere/redis.sock") as api:
+        api.world.stream()
+        assert api.world.service.devices.left_over() == frozenset()
 
 
 @pytest.fixture

@@ -60,6 +60,12 @@ class Home:
         row = np.full(self.ptk.specification.n_weights, value, dtype="<i4")
         self.client.hset(f"ptkd:{PTK}:{self.epoch().id}:instances", "2", row.tobytes())
 
+    def key(self) -> bytes:
+        """Of the one checkpoint that has a key, which is the last one and of this epoch."""
+        ((_, name),) = self.keys.checkpoints()
+        assert name == self.checkpoints.newest(PTK)
+        return self.keys.checkpoint_key(PTK, name)
+
     def file(self) -> bytes:
         return (self.folder / "_staging" / "_checkpoints" / PTK).read_bytes()
 
@@ -94,18 +100,29 @@ def test_a_lost_redis_costs_what_came_since_the_checkpoint_and_the_epoch(home: H
     assert np.array_equal(home.weights(), kept)
 
 
-def test_the_key_of_an_epoch_is_destroyed_once_another_one_is_written_down(home: Home) -> None:
-    writer, first = home.writer(), home.epoch()
+def test_each_checkpoint_has_a_key_and_that_of_the_one_before_is_destroyed(home: Home) -> None:
+    writer, keys = home.writer(), set()
+    home.epoch()
+    for value in range(4):
+        home.put(value)
+        writer.write(PTK)
+        keys.add(home.key())
+    assert len(keys) == 4
+    (left,) = (home.folder.parent / "keys" / "devices").glob("*.key")
+    assert left.read_bytes() == home.key()
+
+
+def test_a_second_loss_at_once_costs_no_more(home: Home) -> None:
+    writer = home.writer()
+    home.epoch()
     writer.write(PTK)
-    key = home.keys.checkpoint_key(PTK, first.id)
-    home.client.flushdb()
-    second = home.epoch()
-    assert home.keys.checkpoints() == {(PTK, first.id)}  # a second loss, at once, costs no more
-    home.client.flushdb()
-    assert home.epoch().id not in (first.id, second.id)
+    kept, key = home.weights(), home.key()
+    for _ in range(2):
+        home.client.flushdb()
+        assert np.array_equal(home.weights(), kept)
+        assert home.key() == key
     writer.write(PTK)
-    assert home.keys.checkpoints() == {(PTK, home.epoch().id)}
-    assert not any(key in path.read_bytes() for path in home.folder.parent.rglob("*.key"))
+    assert home.key() != key
 
 
 def test_a_changed_specification_begins_anew_and_the_old_instances_cannot_be_read(home: Home) -> None:
@@ -116,8 +133,9 @@ def test_a_changed_specification_begins_anew_and_the_old_instances_cannot_be_rea
     second = home.epoch()
     assert second.begun_for != first.begun_for
     assert not np.array_equal(home.weights(), before)
+    key = home.key()
     home.writer().write(PTK)
-    assert home.keys.checkpoints() == {(PTK, second.id)}
+    assert home.key() != key
 
 
 def test_fresh_instances_are_around_the_weights_of_the_last_version(home: Home) -> None:
@@ -144,44 +162,100 @@ def test_what_did_not_change_is_not_written_again(home: Home) -> None:
 def test_without_an_epoch_nothing_is_written(home: Home) -> None:
     home.writer().write(PTK)
     assert home.keys.checkpoints() == frozenset()
-    assert home.checkpoints.epoch(PTK) is None
+    assert home.checkpoints.newest(PTK) is None
 
 
-def test_a_writer_that_stood_still_destroys_no_key_of_a_later_epoch(
+def test_what_a_writer_that_stood_still_wrote_of_an_epoch_that_is_over_is_overwritten(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It read the epoch, stood still while another began and was written down, and goes on."""
-    slow, first = home.writer(), home.epoch()
-    read = home.instances.counted
+    slow, other = home.writer(), home.writer()
+    first, read = home.epoch(), home.instances.counted
 
     def meanwhile(ptk_id: str, epoch: str) -> Any:
         found = read(ptk_id, epoch)
         monkeypatch.undo()
         home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
         home.epoch()
-        home.writer().write(PTK)
+        other.write(PTK)
         return found
 
     monkeypatch.setattr(home.instances, "counted", meanwhile)
     slow.write(PTK)
-    now = home.epoch()
-    assert now.id != first.id
-    assert (PTK, now.id) in home.keys.checkpoints()
-    home.writer().write(PTK)
-    assert home.keys.checkpoints() == {(PTK, now.id)}
-    assert home.checkpoints.epoch(PTK) == now.id
+    kept = home.weights()
+    assert home.epoch().id != first.id
+    other.write(PTK)  # nothing has changed since it did so
+    home.client.flushdb()
+    assert np.array_equal(home.weights(), kept)
 
 
-@pytest.mark.parametrize("fault", ["torn", "key", "epoch"])
+@pytest.mark.parametrize("at", ["listed", "key", "file"])
+def test_of_two_who_write_at_once_neither_destroys_the_key_of_the_last_file(
+    home: Home, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    one, other = home.writer(), home.writer()
+    home.epoch()
+    for writer in (one, other, one):
+        home.put(6)
+        writer.write(PTK)
+    home.put(7)
+    place, name = {
+        "listed": (home.checkpoints, "newest"),
+        "key": (home.keys, "make_checkpoint_key"),
+        "file": (home.checkpoints, "write"),
+    }[at]
+    act = getattr(place, name)
+
+    def interrupted(*said: Any) -> Any:
+        done = act(*said)
+        monkeypatch.undo()
+        other.write(PTK)
+        return done
+
+    monkeypatch.setattr(place, name, interrupted)
+    one.write(PTK)
+    kept = home.weights()
+    home.client.flushdb()
+    assert np.array_equal(home.weights(), kept)
+    for _ in range(3):
+        one.write(PTK)
+        other.write(PTK)
+    assert home.key()  # no other is left
+
+
+def test_a_key_that_was_destroyed_while_its_file_was_written_costs_one_pass(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = home.writer()
+    home.epoch()
+    write = home.checkpoints.write
+
+    def stands_still(ptk_id: str, name: str, *said: Any) -> None:
+        home.keys.destroy_checkpoint(ptk_id, name)
+        write(ptk_id, name, *said)
+
+    monkeypatch.setattr(home.checkpoints, "write", stands_still)
+    one.write(PTK)
+    assert home.keys.checkpoints() == frozenset()
+    monkeypatch.undo()
+    one.write(PTK)
+    assert home.key()
+
+
+@pytest.mark.parametrize("fault", ["torn", "key", "name", "shape"])
 def test_a_checkpoint_that_cannot_be_read_is_none(home: Home, fault: str) -> None:
-    first = home.epoch()
+    home.epoch()
     home.writer().write(PTK)
     before = home.weights()
     path = home.folder / "_staging" / "_checkpoints" / PTK
     if fault == "torn":
         path.write_bytes(home.file()[:-3])
     elif fault == "key":
-        home.keys.destroy_checkpoint(PTK, first.id)
+        home.keys.destroy_checkpoint(PTK, home.checkpoints.newest(PTK) or "")
+    elif fault == "shape":
+        row = np.zeros(home.ptk.specification.n_weights, dtype="<i4").tobytes()
+        home.client.hset(f"ptkd:{PTK}:{home.epoch().id}:instances", "5", row)
+        home.writer().write(PTK)
     else:
         path.write_bytes(b"\xff" * 16 + home.file()[16:])
     home.client.flushdb()
@@ -195,7 +269,7 @@ def test_what_is_forgotten_leaves_neither_key_nor_file_nor_instance(home: Home) 
     for _ in range(2):
         writer.forget(PTK)
         assert home.keys.checkpoints() == frozenset()
-        assert home.checkpoints.epoch(PTK) is None
+        assert home.checkpoints.newest(PTK) is None
         assert home.client.keys("*:instances") == []
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import redis
 
 from ptklib.base import DPEstimator
 from ptklib.draw_discard import average_instances, report_loss
 from ptklib.draw_discard.instances import drift_limit
 from ptklib.state import ReleasedState
+from ptkstore.adapters.devices.keys import instances_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.training.average_ptk import described
 from ptkstore.domain.jobs import JobState, Outcome
@@ -232,6 +234,34 @@ def test_instances_that_were_lost_begin_anew_around_the_last_version_and_the_own
     assert world.notices() == [(f"{PTK} average of window 1", "instances-lost")]
 
 
+@pytest.mark.parametrize("wrong", [{"3": bytes(16)}, dict.fromkeys("012", bytes(20)), {"1": b"abc"}])
+def test_instances_of_another_shape_are_lost(world: DeviceWorld, wrong: dict[str, bytes]) -> None:
+    world.report([device_table()] * 5)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    _, epoch = world.begin_epoch()
+    with redis.Redis.from_url(world.url) as client:
+        client.hset(instances_key(PTK, epoch.id), mapping=wrong)
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    (_, first), (_, second) = published(world, 1), published(world, 2)
+    assert first.shape == second.shape
+    assert world.notices() == [(f"{PTK} average of window 1", "instances-lost")]
+
+
+def test_a_server_that_may_keep_what_is_overwritten_gets_no_instances(world: DeviceWorld) -> None:
+    with redis.Redis.from_url(world.url) as client:
+        client.config_set("appendonly", "yes")
+        try:
+            world.close_phones(1)
+            with pytest.raises(Unavailable, match="may keep"):
+                world.service.work_on(JOB)
+            assert client.keys("*") == []
+        finally:
+            client.config_set("appendonly", "no")
+    assert world.notices() == [(f"{PTK} average of window 0", "instances-unavailable")]
+
+
 def test_a_changed_model_begins_anew_and_nobody_is_told_of_a_loss(world: DeviceWorld) -> None:
     world.report([device_table()] * 5)
     world.close_phones(1)
@@ -253,7 +283,9 @@ def test_a_ptk_that_is_gone_publishes_nothing(world: DeviceWorld) -> None:
     assert world.drafts() == []
 
 
-def test_a_claim_that_died_leaves_no_draft_behind(world: DeviceWorld) -> None:
+def die_with_a_draft(world: DeviceWorld) -> None:
+    """Claim the average of the first window, and be killed before its election."""
+
     class Killed(BaseException):
         pass
 
@@ -264,12 +296,26 @@ def test_a_claim_that_died_leaves_no_draft_behind(world: DeviceWorld) -> None:
     world.close_phones(1)
     with pytest.raises(Killed):
         world.service.work_on(JOB)
+
+
+def test_a_claim_that_died_leaves_no_draft_behind(world: DeviceWorld) -> None:
+    die_with_a_draft(world)
     assert len(world.drafts()) == 1
     world.clock.pass_(minutes=2)
     world.work(*AVERAGING)
     assert world.drafts() == []
     assert world.service.keys.draft_ids() == ()
     assert [one.number for one in world.service.versions(PTK)] == [1]
+
+
+def test_a_claim_that_died_before_its_ptk_was_withdrawn_leaves_no_draft_behind(world: DeviceWorld) -> None:
+    die_with_a_draft(world)
+    world.service.deregister_ptk(PTK)
+    world.clock.pass_(minutes=2)
+    world.work(*AVERAGING)
+    assert world.drafts() == []
+    assert world.service.keys.draft_ids() == ()
+    assert world.job(JOB).outcome == Outcome.WITHDRAWN
 
 
 def lose_the_lease(world: DeviceWorld, step: str) -> None:
