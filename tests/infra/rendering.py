@@ -19,6 +19,7 @@ CHART = INFRA / "helm" / "ptkstore"
 SECRETS = {
     "POSTGRES_PASSWORD": "pg-4711",
     "REDIS_PASSWORD": "redis-4711",
+    "DEVICES_REDIS_PASSWORD": "devices-4711",
     "S3_USER": "test",
     "S3_PASSWORD": "s3-4711",
     "PTK_METRICS_TOKEN": "collector-0123456789abcdef",

@@ -22,7 +22,13 @@ ALONE = {
         "partsTo": [{"ipBlock": {"cidr": "10.1.0.0/16"}}],
     },
 }
-VARIANTS: dict[str, dict[str, Any]] = {"as it is": {}, "maintenance": {"maintenance": True}, "alone": ALONE}
+DEVICES = {"devices": {"enabled": True}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "maintenance": {"maintenance": True},
+    "alone": ALONE,
+    "devices": DEVICES,
+}
 KUBERNETES = "1.31"
 
 
@@ -135,6 +141,29 @@ def test_nobody_reaches_anything_that_no_policy_names(manifests: list[dict[str, 
     assert {"10.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"} <= set(
         block["ipBlock"]["except"]
     )
+
+
+def test_the_redis_of_devices_keeps_nothing_and_consumers_do_not_reach_it() -> None:
+    consumers = [{"ipBlock": {"cidr": "10.2.0.0/16"}}]
+    made = chart({**DEVICES, "networkPolicy": {"consumersFrom": consumers}})
+    (part,) = (
+        one for one in made if one["kind"] == "StatefulSet" and one["metadata"]["name"] == "ptk-devices"
+    )
+    assert "volumeClaimTemplates" not in part["spec"]
+    data = {volume["name"]: volume for volume in part["spec"]["template"]["spec"]["volumes"]}["data"]
+    assert data["emptyDir"]["medium"] == "Memory"
+    (container,) = part["spec"]["template"]["spec"]["containers"]
+    of_compose = compose()["services"]["devices"]["command"][-1].removeprefix("exec redis-server ")
+    said = container["command"][-1].removeprefix("exec redis-server --dir /data ")
+    assert said == of_compose
+    reached = {
+        one["metadata"]["name"]
+        for one in made
+        if one["kind"] == "NetworkPolicy"
+        for rule in one["spec"].get("ingress", [])
+        if consumers[0] in rule["from"]
+    }
+    assert reached == {"ptk-redis", "ptk-s3"}
 
 
 def test_processes_are_started_as_by_compose() -> None:

@@ -101,7 +101,7 @@ def test_no_process_is_the_only_schedule_and_only_the_api_is_reached_from_outsid
     assert services["schedule"]["deploy"]["replicas"] == 2
     assert {name for name, one in services.items() if "ports" in one} == {"api"}
     assert services["api"]["ports"] == ["127.0.0.1:8000:8000"]
-    for part in ("postgres", "redis", "s3"):
+    for part in ("postgres", "redis", "devices", "s3"):
         assert services[part]["networks"] == ["inside"]
     assert compose()["networks"]["inside"] == {"internal": True}
 
@@ -112,10 +112,18 @@ def test_nothing_starts_before_the_catalog_is_right() -> None:
         assert waits["catalog"] == {"condition": "service_completed_successfully"}
 
 
-@pytest.mark.parametrize("name", [*PROCESSES, "postgres", "redis", "s3"])
+@pytest.mark.parametrize("name", [*PROCESSES, "postgres", "redis", "devices", "s3"])
 def test_a_process_that_ends_is_started_again(name: str) -> None:
     assert compose()["services"][name]["restart"] == "unless-stopped"
 
 
 def test_the_probe_of_the_api_does_not_depend_on_other_processes() -> None:
     assert "/readyz?only=requests'" in compose()["services"]["api"]["healthcheck"]["test"][-1]
+
+
+def test_the_redis_of_devices_keeps_nothing_and_has_a_password_of_its_own() -> None:
+    devices = compose()["services"]["devices"]
+    assert "volumes" not in devices
+    assert devices["read_only"] is True
+    assert SECRETS["DEVICES_REDIS_PASSWORD"] not in str(compose()["services"]["redis"])
+    assert SECRETS["REDIS_PASSWORD"] not in str(devices)

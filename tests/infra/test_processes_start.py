@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,11 +37,11 @@ PATIENCE_SECONDS = 300.0
 class Here:
     """What stands for the names and paths of the compose file on this machine."""
 
-    def __init__(self, place: Path, database: str, redis_port: int, s3: str) -> None:
+    def __init__(self, place: Path, database: str, redis_ports: Mapping[str, int], s3: str) -> None:
         self.place, self.api_port = place, free_port()
         self._texts = {
             "postgresql://ptk:pg-4711@postgres:5432/ptk": database,
-            "@redis:6379": f"@127.0.0.1:{redis_port}",
+            **{f"@{name}:6379": f"@127.0.0.1:{port}" for name, port in redis_ports.items()},
             "http://s3:9000": s3,
             "/var/lib/ptk": str(place / "home"),
             "0.0.0.0": "127.0.0.1",
@@ -83,16 +84,22 @@ def started(command: list[str], env: Mapping[str, str], log: Path) -> Iterator[s
             process.wait()
 
 
+def redis_command(service: str, port: int) -> list[str]:
+    """The command of a service of the compose file, on this machine."""
+    words = compose()["services"][service]["command"][-1].removeprefix("exec redis-server ")
+    for name, value in SECRETS.items():
+        words = words.replace(f'"${name}"', value)
+    return [str(redis_binary()), *shlex.split(words), "--bind", "127.0.0.1", "--port", str(port)]
+
+
 @pytest.fixture
 def here(tmp_path: Path, fresh_postgres_url: str) -> Iterator[Here]:
-    """Redis as the compose file starts it, PostgreSQL, and S3 with the buckets."""
-    redis_port = free_port()
-    words = compose()["services"]["redis"]["command"][-1].removeprefix("exec redis-server ")
-    words = words.replace('"$REDIS_PASSWORD"', SECRETS["REDIS_PASSWORD"]).split()
-    command = [str(redis_binary()), *words, "--bind", "127.0.0.1", "--port", str(redis_port)]
+    """Both Redis as the compose file starts them, PostgreSQL, and S3 with the buckets."""
+    redis_ports = {"redis": free_port(), "devices": free_port()}
     (tmp_path / "home").mkdir()
     with ExitStack() as stack:
-        stack.enter_context(started([*command, "--dir", str(tmp_path)], {}, tmp_path / "redis.log"))
+        for name, port in redis_ports.items():
+            stack.enter_context(started(redis_command(name, port), {}, tmp_path / f"{name}.log"))
         endpoint = stack.enter_context(serving())
         client = boto3.client(
             "s3",
@@ -105,7 +112,7 @@ def here(tmp_path: Path, fresh_postgres_url: str) -> Iterator[Here]:
             bucket = compose()["services"]["api"]["environment"][url].removeprefix("s3://").partition("/")[0]
             client.create_bucket(Bucket=bucket)
         database = fresh_postgres_url.replace("postgresql+psycopg:", "postgresql:")
-        yield Here(tmp_path, database, redis_port, endpoint)
+        yield Here(tmp_path, database, redis_ports, endpoint)
 
 
 def test_the_processes_of_the_compose_file_do_the_job_together(here: Here) -> None:
@@ -169,6 +176,7 @@ def test_the_processes_of_the_compose_file_do_the_job_together(here: Here) -> No
             "lake",
             "raw",
             "redis",
+            "devices",
             "online",
             "worker",
             "relay",

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from ptkstore.adapters.processes import RedisServer, answers_ping
+from ptkstore.adapters.processes import ForgetfulRedisServer, RedisServer, answers_ping
 from ptkstore.api.online_check import OnlineRows
 from ptkstore.api.requests.access import refused_on_record, token_text
 from ptkstore.api.requests.routers import refusals
@@ -80,6 +80,7 @@ class Parts:
             "lake": self._lake,
             "raw": self._raw,
             "redis": self._redis,
+            "devices": self._devices,
         }
         states, codes = {}, {}
         for name, part in parts.items():
@@ -151,6 +152,13 @@ class Parts:
         if not needed:  # it wakes workers; requests go without
             raise _NotNeeded("silent")
         raise Unavailable("Redis does not answer")
+
+    def _devices(self) -> None:
+        settings = self._service.settings
+        if settings.devices_redis_url is None and not ForgetfulRedisServer(settings.root).is_there():
+            raise _NotNeeded("unused")
+        if not answers_ping(self._service.devices_redis_url):
+            raise _NotNeeded("silent")  # all but devices are served
 
 
 class _NotNeeded(Exception):

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.processes import ForgetfulRedisServer, RedisServer
 from ptkstore.adapters.sql import tables as t
 from ptkstore.api import online_check
 from ptkstore.api.online_check import OnlineRows
@@ -30,7 +30,11 @@ from tests.support.world import trips
 
 TOKEN = "collector-0123456789abcdef"
 NOBODY = {"online": "ok", "worker": "silent", "relay": "silent", "schedule": "silent"}
-WELL = dict.fromkeys(("catalog", "keys", "lake", "raw"), "ok") | {"redis": "unused", **NOBODY}
+WELL = dict.fromkeys(("catalog", "keys", "lake", "raw"), "ok") | {
+    "redis": "unused",
+    "devices": "unused",
+    **NOBODY,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -261,6 +265,16 @@ def test_the_redis_of_the_machine_is_told_of_and_holds_up_no_request(api: Api) -
         place.unlink()
         place.parent.rmdir()
     assert (status, told["ready"], told["parts"]["redis"], told["codes"]) == (200, True, "silent", {})
+
+
+@pytest.mark.real
+def test_the_redis_of_devices_is_told_of_and_holds_up_no_request(api: Api, tmp_path: Path) -> None:
+    with ForgetfulRedisServer(home(api)):
+        assert readiness(api)[1]["parts"]["devices"] == "ok"
+    assert readiness(api)[1]["parts"]["devices"] == "unused"
+    with Api(tmp_path / "other", devices_redis_url="redis://127.0.0.1:9/0") as other:
+        status, told = readiness(other)
+    assert (status, told["ready"], told["parts"]["devices"], told["codes"]) == (200, True, "silent", {})
 
 
 def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(api: Api) -> None:

@@ -52,6 +52,8 @@ env:
   - name: {{ $name }}
     valueFrom: {secretKeyRef: {name: {{ $.Values.secretName }}, key: {{ $key }}}}
 {{- end }}
+  - name: PTK_DEVICES_REDIS_URL    # without it devices are answered with 503
+    valueFrom: {secretKeyRef: {name: {{ .Values.secretName }}, key: devices-redis-url, optional: true}}
 {{- end }}
 
 {{- define "ptk.volumes" -}}
