@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,6 +120,20 @@ def test_no_row_opens_for_a_state_that_no_test_block_could_test(stream: World) -
     assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0"]
     day(stream, 1)
     assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/1"]
+
+
+def test_a_look_at_several_windows_waits_until_each_test_block_can_pay(stream: World) -> None:
+    config = {"accept": {**TEST, "epsilon": 0.6}}
+    stream.register("a", epsilon=0.1, config=config, target=GOOD, train_frequency="9d")
+    day(stream, 0)
+    stream.register("b", epsilon=0.1, config=config, target=GOOD, windows=(2, 2))
+    day(stream, 1)
+    assert looks(stream, "taxi.b") == []  # window 0 has no room for a second test
+    (waits,) = [one for one in stream.service.queue(STREAM) if one.ptk_id == "taxi.b"]
+    assert waits.waits_for is Awaited.TEST_BLOCK
+    day(stream, 2)
+    assert [key for key, _ in looks(stream, "taxi.b")] == ["train/taxi.b/2"]
+    assert numbers(stream, "taxi.b") == [1]
 
 
 def test_two_ptks_whose_tests_do_not_fit_one_test_block_take_turns(stream: World) -> None:
@@ -258,7 +273,8 @@ def test_a_released_reservation_is_its_ptks_again_on_the_windows_that_are_left(s
     for number in range(2):
         stream.ingest([number + one for one in ROWS])
     stream.close(2)
-    stream.work("prepare", "allocate")
+    stream.work("prepare", "allocate", "schedule")
+    assert stream.job(scheduler_of(STREAM)).state is JobState.IDLE  # the expiry alone wakes it
     assert [key for key, _ in looks(stream, "taxi.a")] == ["train/taxi.a/1"]
     stream.service.close_windows(STREAM, ORIGIN + 5 * DAY, expire_unfinished=True)
     stream.work("expire", "schedule")
@@ -276,6 +292,20 @@ def test_a_training_that_fails_is_tried_again_on_a_new_window_alone(stream: Worl
     day(stream, 1)
     assert [key for key, _ in looks(stream)] == [f"train/{PTK}/0", f"train/{PTK}/1"]
     assert numbers(stream) == [1]
+
+
+def test_a_training_that_ends_with_one_of_its_partials_wakes_the_scheduler(tmp_path: Path) -> None:
+    world = adaptive(World(tmp_path / "home", rows_per_partial=200))
+    world.register(epsilon=0.1)
+    world.ingest(ROWS)
+    world.close(1)
+    world.work("prepare", "allocate", "schedule", "train")
+    assert world.job(scheduler_of(STREAM)).state is JobState.IDLE
+    world.trainer.failing = RunFailed("out-of-memory")
+    world.work("partial")
+    assert world.job(f"train/{PTK}/0").outcome is Outcome.FAILED
+    assert world.job(scheduler_of(STREAM)).state is JobState.READY
+    world.service.close()
 
 
 def test_a_ptk_that_asks_for_something_else_waits_anew(stream: World) -> None:
@@ -400,7 +430,9 @@ def test_a_recovery_ends_a_look_with_one_window_in_doubt(
     assert (training.state, training.oldest.index) == (JobState.READY, 0)
     # as if window 0 had been opened once more since the backup, and window 1 never
     monkeypatch.setattr(FileKeyStore, "in_doubt", lambda self, stream, journal: 1)
+    assert stream.job(scheduler_of(STREAM)).state is JobState.IDLE
     stream.service.recover_ledger()
+    assert stream.job(scheduler_of(STREAM)).state is JobState.READY
     assert stream.job(training.id).outcome is Outcome.WITHDRAWN
     with stream.service.read() as uow:
         (reserve, end) = uow.ledger.history(str(training.reservation))
