@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.report_counts import Counts
 from ptkstore.domain.tickets import Refusal
 
@@ -70,6 +71,8 @@ class DevicePtk:
         The window whose version the reports of now enter.
     report_epsilon, reports_per_window, reports_in_all : float, int, int
         What the stream lets a report lose, and a device send.
+    start_from : StartFrom or None
+        The central version that its first epoch began around.
     refused_window : int or None
         The newest window whose average was refused.
     start : callable
@@ -84,19 +87,21 @@ class DevicePtk:
     report_epsilon: float
     reports_per_window: int
     reports_in_all: int
+    start_from: StartFrom | None = None
     refused_window: int | None = None
     start: Callable[[], Start] = Start
 
     @property
     def begun_for(self) -> str:
-        """What an epoch of it is for, 64 characters: its specification, after the last average that was refused.
+        """What an epoch of it is for, 64 characters: its specification and its start, after the last refused average.
 
         An epoch that began for something else is over.
         """
         digest = self.specification.digest
-        if self.refused_window is None:
+        if self.refused_window is self.start_from is None:
             return digest
-        return hashlib.sha256(f"{digest} {self.refused_window}".encode()).hexdigest()
+        said = f"{digest} {self.start_from} {self.refused_window}"
+        return hashlib.sha256(said.encode()).hexdigest()
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.ledger.local_losses import local_loss_of
+from ptklib.exceptions import PtklibError
+from ptklib.spec import estimator_from_spec
+from ptkstore.application.ledger.local_losses import local_loss_of, specification_of
+from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.ptks import AVERAGED, PtkSpec, is_averaged
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.versions.provenance import is_local
 from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.ports.catalog import CatalogView
 
 if TYPE_CHECKING:
     from ptklib.draw_discard import Specification
@@ -82,6 +87,35 @@ def _check_column(
             f"PTK {ptk_id} reads column {column!r} as {' or '.join(one.value for one in fitting)}; in stream "
             f"{stream!r} it is {kind.value}"
         )
+
+
+def check_start(uow: CatalogView, spec: PtkSpec) -> None:
+    """Raise unless the central version that a PTK begins with, if it does, predicts the same from the same columns.
+
+    It is of the same team: whoever may not read the states of a stream learns no weights of them here.
+
+    Raises
+    ------
+    UnknownName
+        There is no such version.
+    InvalidRequest
+        It is another team's, or its model does not match, with the reason.
+    """
+    from ptklib.draw_discard.warm_start import check_warm_start
+
+    if spec.start_from is None:
+        return
+    if team_of(spec.start_from.ptk_id) != spec.team:
+        raise InvalidRequest(f"PTK {spec.ptk_id}: start_from names a PTK of its own team")
+    version = uow.versions.get(spec.start_from.ptk_id, spec.start_from.number)
+    if is_local(version.content):
+        raise InvalidRequest(
+            f"PTK {spec.ptk_id}: start_from names a PTK that is trained on rows in the store"
+        )
+    try:
+        check_warm_start(specification_of(spec.estimator), estimator_from_spec(version.content["config"]))
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {spec.ptk_id} cannot begin with {spec.start_from}: {error}") from error
 
 
 def check_report(spec: PtkSpec, policy: Policy) -> None:

@@ -41,6 +41,7 @@ from ptkstore.domain.ptks.ptks import (
     settled_config,
 )
 from ptkstore.domain.ptks.serving import check_served_tables
+from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
 from ptkstore.domain.texts import check_texts
 from ptkstore.domain.versions.versions import Version
@@ -80,6 +81,8 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
     config = _settled(ptk_id, config, policy)
+    if config.get("start_from") is not None:
+        raise InvalidRequest(f"PTK {ptk_id}: leave start_from out; it is for PTKs that devices train")
     pin_of(config, policy)
     _check_team_code(ptk_id, trainer, estimator, config)
     for column in columns:
@@ -123,6 +126,7 @@ def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSp
     """Return a PTK that devices train, checked: its loss is that of one report, of the whole model that it holds."""
     check_said(ptk_id, said)
     config, policy = _settled(ptk_id, said["config"], owner.policy), owner.policy
+    StartFrom.of(config)
     try:
         trainer = estimator_from_spec(said["estimator"])
         check_specification(ptk_id, trainer.specification, owner)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ptklib.canonical_json import canonical_json
-from ptkstore.application.planning.device_ptks import check_report
+from ptkstore.application.planning.device_ptks import check_report, check_start
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
@@ -256,6 +256,7 @@ def _described(
         features.check_names(ptk_id, columns_of(spec))
     check_columns_are_stored(uow, spec, owner)
     check_confidence_is_left(uow, spec)
+    check_start(uow, spec)
     if before is None:
         check_is_free(uow, ptk_id, owner)
     if spec.is_averaged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ptkstore.application.planning.device_ptks import check_start
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
@@ -54,6 +55,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
         spec = spec_of(ptk_id, owner, wanted.said(owner.policy))
         check_columns_are_stored(uow, spec, owner)
         check_confidence_is_left(uow, spec)
+        check_start(uow, spec)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
@@ -98,6 +100,7 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
             by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         check_confidence_is_left(uow, spec)
+        check_start(uow, spec)
         others = tuple(p for p in uow.ptks.find(stream=current.stream) if p.ptk_id != ptk_id)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         _check_policy(uow, spec, others, owner, by.clock)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
-from ptkstore.application.training.device_models import is_of, waits_for_lake
+from ptkstore.application.training.device_models import central_version, is_of, waits_for_lake
 from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.jobs import Job, JobKind, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.report_counts import Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
@@ -86,7 +87,8 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         _notify_once(job, INSTANCES_AWAY, begin, clock)
         raise
     estimator = estimator_from_spec(spec.estimator)
-    if epoch.begun_for != ptk.begun_for or ptk.specification.digest != estimator.specification.digest:
+    told = (estimator.specification.digest, spec.start_from)
+    if epoch.begun_for != ptk.begun_for or told != (ptk.specification.digest, ptk.start_from):
         raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
     averaged = {
         "epoch": epoch.id,
@@ -175,7 +177,7 @@ def _held_unchanged(uow: UnitOfWork, job: Job, spec: PtkSpec) -> Job | None:
     if spec_now is None:
         uow.jobs.save(held.ended(Outcome.WITHDRAWN))
         return None
-    if spec_now.estimator != spec.estimator:
+    if (spec_now.estimator, spec_now.start_from) != (spec.estimator, spec.start_from):
         raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
     return held
 
@@ -215,8 +217,9 @@ def _elect(
             uow.commit()
             return False
         local = local_loss_of(spec.estimator, stream.policy)
-        _notify_of_loss(uow, job, local.specification, averaged["epoch"], refused_window, at)
-        content = local_content_of(job, spec, stream, draft, local, averaged)
+        _notify_of_loss(uow, job, local.specification, spec.start_from, averaged["epoch"], refused_window, at)
+        begun = None if spec.start_from is None else central_version(spec.start_from, uow)
+        content = local_content_of(job, spec, stream, draft, local, averaged, begun)
         elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
         uow.jobs.save(held.ended(Outcome.PUBLISHED))
         uow.commit()
@@ -224,14 +227,20 @@ def _elect(
 
 
 def _notify_of_loss(
-    uow: UnitOfWork, job: Job, specification: str, epoch: str, refused_window: int | None, at: datetime
+    uow: UnitOfWork,
+    job: Job,
+    specification: str,
+    start: StartFrom | None,
+    epoch: str,
+    refused_window: int | None,
+    at: datetime,
 ) -> None:
     """Tell the owner where the instances are others than those of the last version, and were not begun anew.
 
     A changed PTK begins anew, and one whose average was refused.
     """
     previous = uow.versions.latest(str(job.ptk_id))
-    if previous is None or not is_of(previous, specification):
+    if previous is None or not is_of(previous, specification, start):
         return
     if refused_window is not None and refused_window > previous.window_index:
         return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.local_losses import specification_of
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.jobs import JobKind, job_id
+from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.provenance import is_local
 from ptkstore.domain.versions.versions import Version
@@ -16,6 +17,9 @@ from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.ports.catalog import CatalogView, Read
 from ptkstore.ports.devices import DevicePtk, Start
 from ptkstore.ports.objects import Lake
+
+if TYPE_CHECKING:
+    from ptklib.draw_discard import Specification
 
 
 def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
@@ -33,9 +37,11 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         policy = uow.streams.get(spec.stream).policy
         window = uow.streams.progress(spec.stream).closed_before
         newest = uow.versions.latest(ptk_id)
-        is_placed = newest is None or not waits_for_lake(newest, uow)
         refused = uow.jobs.refused_average(ptk_id)
-    specification = specification_of(spec.estimator)
+        specification = specification_of(spec.estimator)
+        if newest is None or not is_of(newest, specification.digest, spec.start_from):
+            newest = None if spec.start_from is None else central_version(spec.start_from, uow)
+        is_placed = newest is None or not waits_for_lake(newest, uow)
     return DevicePtk(
         ptk_id=ptk_id,
         stream=spec.stream,
@@ -45,8 +51,9 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         report_epsilon=policy.report_epsilon or 0.0,
         reports_per_window=policy.reports_per_window or 0,
         reports_in_all=policy.reports_in_all or 0,
+        start_from=spec.start_from,
         refused_window=refused,
-        start=partial(_start, newest, specification.digest, lake, is_placed=is_placed),
+        start=partial(_start, specification, newest, lake, is_placed=is_placed),
     )
 
 
@@ -55,22 +62,39 @@ def waits_for_lake(version: Version, uow: CatalogView) -> bool:
     return uow.jobs.get(job_id(JobKind.PLACE, version.ptk_id)).position < version.number
 
 
-def _start(version: Version | None, specification: str, lake: Lake, *, is_placed: bool) -> Start:
-    """The weights that a version of this specification published; zero where there is none that can be read."""
+def central_version(start: StartFrom, uow: CatalogView) -> Version:
+    """Read the central version that a PTK begins with."""
+    return uow.versions.get(start.ptk_id, start.number)
+
+
+def _start(specification: Specification, version: Version | None, lake: Lake, *, is_placed: bool) -> Start:
+    """The weights of a version of this specification, or of a central one that devices begin with; zero for None.
+
+    Zero, too, where a version of its own cannot be read.
+    """
     from ptklib.base import DPEstimator
+    from ptklib.draw_discard.warm_start import warm_start
     from ptklib.state import ReleasedState
 
-    if version is None or not is_of(version, specification):
+    if version is None:
         return Start()
     if not is_placed:
         raise Unavailable(f"version {version.number} of PTK {version.ptk_id} is on its way to the lake")
-    with suppress(PtklibError, CorruptObject, UnknownName):
+    try:
         fitted = DPEstimator.from_state(ReleasedState.from_files(state_files_of(version, lake)))
+        if not is_local(version.content):
+            return Start(warm_start(specification, fitted))
         return Start(fitted.weights_, version.content["instances"].get("reports"))
-    return Start()
+    except (PtklibError, CorruptObject, UnknownName) as error:
+        if is_local(version.content):
+            return Start()
+        raise Unavailable(
+            f"devices cannot begin with version {version.number} of {version.ptk_id}"
+        ) from error
 
 
-def is_of(version: Version, specification: str) -> bool:
-    """Return whether devices that made a version were told this, by its digest."""
+def is_of(version: Version, specification: str, start: StartFrom | None) -> bool:
+    """Return whether devices that made a version were told this, by its digest, and began with this."""
     content = version.content
-    return is_local(content) and content["guarantee"]["specification"] == specification
+    told = is_local(content) and content["guarantee"]["specification"] == specification
+    return told and StartFrom.of(content) == start

@@ -24,14 +24,18 @@ from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
+from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
 from ptkstore.domain.streams.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
 
-CONFIG_KEYS = frozenset({"accept", "epsilons", "evaluate", "pinned", "profile", "recency", "serve", "where"})
+CONFIG_KEYS = frozenset(
+    {"accept", "epsilons", "evaluate", "pinned", "profile", "recency", "serve", "start_from", "where"}
+)
 """What a PTK's config may say beside its estimator: the test that its versions have to pass, a range of epsilons, what
 it pays for an estimate of its loss, what of its place is fixed, how it is profiled by samples, after how many windows
-old rows teach it nothing, how its online answers are filled, and the blocks that it is trained on alone. A declaration
+old rows teach it nothing, how its online answers are filled, the central version that devices begin with, and the
+blocks that it is trained on alone. A declaration
 has each of them as a field of its own."""
 
 LOOKED_UP = frozenset({"menu", "facts", "waiting"})
@@ -130,6 +134,11 @@ class PtkSpec:
     def is_averaged(self) -> bool:
         """Whether devices train it: its versions are averages of what they put back, and no row of it is read."""
         return is_averaged(self.estimator)
+
+    @property
+    def start_from(self) -> StartFrom | None:
+        """The central version that a PTK which devices train begins with; None for zero."""
+        return StartFrom.of(self.config)
 
     @property
     def family(self) -> str:

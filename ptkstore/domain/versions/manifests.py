@@ -115,6 +115,7 @@ def local_content_of(
     draft: Draft,
     local: LocalLoss,
     instances: Mapping[str, Any],
+    begun: Version | None,
 ) -> dict[str, Any]:
     """Return what a manifest says of a state that devices trained: no block was charged, so it names its stream.
 
@@ -127,6 +128,8 @@ def local_content_of(
     instances : mapping
         What was averaged: the id of its `epoch`, `k`, `spread`, how far it `moved` and may have, and how many
         `reports` there were, in all and since the version before.
+    begun : Version or None
+        The central version that its model began with.
     """
     window = _span(stream.policy, job.window.index)
     return {
@@ -155,7 +158,8 @@ def local_content_of(
             "specification": local.specification,
         },
         "instances": instances,
-        "made_from": [],
+        "made_from": [] if begun is None else [origin_of(begun)],
+        **({} if begun is None else {"start_from": {"ptk": begun.ptk_id, "version": begun.number}}),
     }
 
 

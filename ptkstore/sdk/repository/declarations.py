@@ -69,6 +69,9 @@ class PTK:
         What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
         `request`, `derived`, of a PTK with several tables by table; and `computed`, what is computed at lookup from
         numbers that a request sends along. docs/guide/feast.md tells what they are.
+    start_from : mapping, optional
+        The version of a central PTK of the team that devices begin with, as ``{"ptk": "team.name", "version": 1}``; of
+        a PTK that devices train. docs/guide/device-streams.md tells more.
     """
 
     name: str
@@ -84,6 +87,7 @@ class PTK:
     evaluate: Mapping[str, float] | None = None
     accept: Mapping[str, Any] | None = None
     serve: Mapping[str, Any] | None = None
+    start_from: Mapping[str, Any] | None = None
     pinned: Mapping[str, int] | None = None
     recency: int | None = None
 

@@ -125,7 +125,7 @@ def test_profiled_ptks_share_a_budget_that_none_of_them_could_have_alone(world: 
         ({"epsilons": [0.1, "1"]}, "must be a number"),
         (
             {"epsilon": [0.1, 1]},
-            "it may have accept, epsilons, evaluate, pinned, profile, recency, serve, where",
+            "it may have accept, epsilons, evaluate, pinned, profile, recency, serve, start_from, where",
         ),
     ],
 )
