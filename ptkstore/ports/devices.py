@@ -98,7 +98,7 @@ class DevicePtk:
         An epoch that began for something else is over.
         """
         digest = self.specification.digest
-        if self.refused_window is self.start_from is None:
+        if self.refused_window is None and self.start_from is None:
             return digest
         said = f"{digest} {self.start_from} {self.refused_window}"
         return hashlib.sha256(said.encode()).hexdigest()
