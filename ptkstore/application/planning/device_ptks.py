@@ -101,7 +101,7 @@ def check_start(uow: CatalogView, spec: PtkSpec) -> None:
     InvalidRequest
         It is another team's, or its model does not match, with the reason.
     """
-    from ptklib.draw_discard.warm_start import check_warm_start
+    from ptklib.warm_start import check_warm_start
 
     if spec.start_from is None:
         return

@@ -73,8 +73,8 @@ def _start(specification: Specification, version: Version | None, lake: Lake, *,
     Zero, too, where a version of its own cannot be read.
     """
     from ptklib.base import DPEstimator
-    from ptklib.draw_discard.warm_start import warm_start
     from ptklib.state import ReleasedState
+    from ptklib.warm_start import warm_start
 
     if version is None:
         return Start()

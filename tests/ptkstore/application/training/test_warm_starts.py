@@ -12,8 +12,8 @@ import pytest
 from ptklib import AdaSSPRegressor, DrawDiscardModel
 from ptklib.base import DPEstimator
 from ptklib.draw_discard.instances import drift_limit
-from ptklib.draw_discard.warm_start import warm_start
 from ptklib.state import ReleasedState
+from ptklib.warm_start import warm_start
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.streams.streams import Stream

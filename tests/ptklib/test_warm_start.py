@@ -10,8 +10,8 @@ import pytest
 
 from ptklib import AdaSSPRegressor, DPSGDClassifier, DrawDiscardModel
 from ptklib.draw_discard import start_instances
-from ptklib.draw_discard.warm_start import check_warm_start, warm_start
 from ptklib.exceptions import InvalidParameterError
+from ptklib.warm_start import check_warm_start, warm_start
 
 ROWS = 4_000
 BOUNDS = {"age": (10.0, 90.0), "length": (-3.0, 5.0)}
