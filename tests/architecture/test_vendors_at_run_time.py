@@ -128,6 +128,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.tables": FRAMES | {"scipy"},
     "ptklib.team": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
+    "ptklib.warm_start": ESTIMATORS,
     "ptklib.validation": ESTIMATORS | {"rich"},
     "ptkstore.domain.allocation": ARRAYS,
     "ptkstore.domain.budgeting": ARRAYS,
