@@ -5,6 +5,7 @@
   cost there and for digits;
 - *spam*: poisoned reports, with the server's tests and without them;
 - *vanishing*: the same model where devices draw and never put, or put late;
+- *needed*: how many reports models of 9 to 33 weights need, beside what `ptk plan` says; it reads no rows;
 - *sides*: the same clicks, with hashed columns, from devices and from a central store;
 - *digits*: number of instances, batches on the server, epsilon, other schemes and a smaller learning rate (the paper's
   Figures 2 to 4).
@@ -23,6 +24,7 @@ from typing import Any
 from _common import arguments, clicks
 from _common.devices import figures, genealogies, levels, tasks
 from _common.devices import spam as poisons
+from _common.devices.needed import Cases, measure_needed
 from _common.parts import measure, on_one_core
 
 from ptklib.exceptions import UnmatchedWarning
@@ -69,6 +71,16 @@ def digits(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     yield from levels.measure_levels(task, some, [task.n_devices * n for n in (1, 2, 4, 8)], seeds, asked.out)
 
 
+def needed(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure how many reports models need."""
+    cases: Cases = [(tasks.even_values(8, asked.generated or 5_000), [(5, 32)])]
+    if asked.generated is None:
+        some = {8: [(5, 32), (5, 8), (20, 32)], 16: [(5, 32), (5, 8)], 32: [(5, 32)]}
+        cases = [(tasks.even_values(n, 5_000), levels) for n, levels in some.items()]
+        cases = [*cases, (tasks.known_weights(5_000), [(5, 32)])]
+    yield from measure_needed(cases, asked.seeds or 5, asked.out)
+
+
 def sides(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure devices against a central model."""
     log = clicks.generate(asked.generated) if asked.generated else clicks.load(asked.clicks)
@@ -81,6 +93,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = 
     "known": known,
     "spam": spam,
     "vanishing": vanishing,
+    "needed": needed,
     "digits": digits,
     "sides": sides,
 }

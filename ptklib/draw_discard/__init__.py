@@ -15,6 +15,7 @@ from ptklib.draw_discard.instances import (
 )
 from ptklib.draw_discard.limits import Limits
 from ptklib.draw_discard.losses import ReportLoss, report_loss
+from ptklib.draw_discard.needed import reports_needed
 from ptklib.draw_discard.odometer import Odometer
 from ptklib.draw_discard.refusals import (
     DeviceError,
@@ -61,6 +62,7 @@ __all__ = [
     "mean_gradient",
     "put_report",
     "report_loss",
+    "reports_needed",
     "spam_multiple",
     "start_instances",
 ]

@@ -17,6 +17,7 @@ TABLES = {
     "known weights, losses of reports",
     "poisoned reports",
     "devices that vanish",
+    "reports that are needed",
     "generated digits, instances",
     "generated digits, batches on the server",
     "generated digits, ε of a weight, k = 10",
@@ -42,7 +43,7 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
     saved = [table for path in tmp_path.glob("*.json") for table in json.loads(path.read_text())]
     assert {table["table"] for table in saved} > TABLES
     assert all(table["said"] in told for table in saved)
-    drawn = ("digits", "generated_digits", "instances", "known", "known_weights", "sides", "spam")
+    drawn = ("digits", "generated_digits", "instances", "known", "known_weights", "needed", "sides", "spam")
     assert {path.stem for path in tmp_path.glob("*.svg")} == {f"draw_discard_{name}" for name in drawn}
 
     (poisoned,) = (table["rows"] for table in saved if table["table"] == "poisoned reports")

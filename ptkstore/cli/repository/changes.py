@@ -29,6 +29,7 @@ from ptkstore.cli.output import (
 from ptkstore.errors import Refused
 from ptkstore.sdk import Repository, Store, load_repository, team_of
 from ptkstore.sdk.repository.changes import Change
+from ptkstore.sdk.repository.device_reports import ReportsPlanned
 
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The repository of the team; here by default.")]
 Url = Annotated[
@@ -169,6 +170,8 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
         console.print(
             f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
         )
+        if change.reports is not None:
+            _show_reports(change.stream, change.reports)
         for one in change.changes:
             change_text = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
             console.print(f"    {one_line(change_text)}", highlight=False, soft_wrap=True)
@@ -185,6 +188,20 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
     if not changes:
         console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+
+
+def _show_reports(stream: str, reports: ReportsPlanned) -> None:
+    """Print how many reports a model needs, with a warning where fewer come."""
+    text = f"needs some {_two_digits(reports.needed):,} reports until it is more than noise"
+    if reports.brought is None:
+        text += f"; no window of {stream} has counted reports yet"
+    console.print(f"    {one_line(text)}", highlight=False, soft_wrap=True)
+    if reports.short:
+        text = (
+            f"the devices that reported to {stream} lately send at most {reports.brought:,} in all; take fewer "
+            "weights, a larger epsilon or a smaller k"
+        )
+        console.print(f"    [bold yellow]warning[/], {one_line(text)}", highlight=False, soft_wrap=True)
 
 
 def _summary(changes: Sequence[Change]) -> str:
@@ -215,6 +232,11 @@ def _returning(version: int) -> str:
     if not version:
         return "comes back: its name was deregistered before"
     return f"comes back: its versions continue after v{version}; the state continues if the estimator is the same"
+
+
+def _two_digits(number: int) -> int:
+    """An estimate, to as many digits as it has."""
+    return round(number, 2 - len(str(number)))
 
 
 def _value(value: Any) -> str:

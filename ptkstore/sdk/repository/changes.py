@@ -23,6 +23,7 @@ from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.repository.declarations import PTK, Repository
+from ptkstore.sdk.repository.device_reports import ReportsPlanned, reports_planned
 from ptkstore.sdk.repository.field_changes import BESIDE, FieldChange, field_changes
 from ptkstore.sdk.repository.plan_checks import FamilyChecks
 
@@ -61,7 +62,8 @@ class Change:
     `changes` names the fields that an update changes. `returns` is the newest version, 0 for none, of a PTK whose name
     was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
     one `report`, of `one_weight` of it, of `one_window` and `in_all`. Then `epsilon` is that of one report, and no
-    window reserves anything of it. `room` is what the whole plan leaves on the stream; None where nobody can tell.
+    window reserves anything of it. `reports` says in a plan how many reports such a PTK needs, and how many come.
+    `room` is what the whole plan leaves on the stream; None where nobody can tell.
     """
 
     action: str
@@ -79,6 +81,7 @@ class Change:
     returns: int | None = None
     room: RoomLeft | None = None
     per_device: Mapping[str, float] | None = None
+    reports: ReportsPlanned | None = None
 
     @property
     def acceptable(self) -> bool:
@@ -120,8 +123,8 @@ def planned(
     ]
     checks = FamilyChecks(audit=audit, n_ptks=len(todo))
     changes = []
-    for change, ptk in step.compared:
-        error = refusals.get(change.ptk_id)
+    for compared, ptk in step.compared:
+        change, error = step.with_reports(compared, ptk), refusals.get(compared.ptk_id)
         if error is not None:
             changes.append(replace(change, refused=error.code, reason=str(error)))
         elif change.action == "keep":
@@ -239,6 +242,13 @@ class _Step:
         advice = f". It would fit with --prune, without {', '.join(leaving)}"
         better = {i: PtkRejected(f"{error}{advice}") for i, error in short.items() if i not in still}
         return {**admission.refusals, **better}
+
+    def with_reports(self, change: Change, ptk: PTK) -> Change:
+        """Return the change with how many reports of devices it needs, where devices train it."""
+        if change.per_device is None:
+            return change
+        spec, policy = self._repository.spec(ptk), self._policies[ptk.stream]
+        return replace(change, reports=reports_planned(self._service, spec, ptk.stream, policy))
 
     def send(self, stream: str | None = None) -> None:
         """Upload the team code that is declared, for a stream or for all, unless that is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +12,16 @@ import redis
 from typer.testing import CliRunner
 
 from ptklib import DrawDiscardModel
+from ptklib.draw_discard import reports_needed
 from ptkstore.adapters.devices.keys import counts_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.cli.main import app
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
-from ptkstore.sdk import Store, connect
+from ptkstore.sdk import Repository, Store, connect
+from ptkstore.sdk.repository import declarations as declared
+from ptkstore.sdk.repository.device_reports import ReportsPlanned
+from ptkstore.sdk.store import HomeStore
 from ptkstore.wiring.work import devices_of
 from tests.support.api_server import Api, arrow, ingest, problem
 from tests.support.console_pages import seen, signed_in
@@ -169,6 +174,44 @@ def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
         assert line in shown
     assert STREAM in at_home(api, "stream", "list")
     assert PTK in at_home(api, "list")
+
+
+def test_a_plan_says_how_many_reports_a_model_needs_and_warns_where_fewer_come(
+    api: Api, store: Store, tmp_path: Path
+) -> None:
+    small = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=2, epsilon=3.0)
+    large = DrawDiscardModel({"kind": {"hash_buckets": 200}}, "spam", epsilon=1.0)
+    repository = Repository(
+        "taxi", (declared.PTK("small", STREAM, small), declared.PTK("large", STREAM, large))
+    )
+    for there in (store, HomeStore(api.world.service)):
+        fits, warned = there.plan(repository, audit=False)
+        assert fits.reports == ReportsPlanned(reports_needed(small.specification), 8 * 1_024)
+        assert warned.reports == ReportsPlanned(reports_needed(large.specification), 8 * 1_024)
+        assert [one.reports.short for one in (fits, warned) if one.reports is not None] == [False, True]
+        for one in (fits, warned):
+            assert one.acceptable, one.reason
+    (tmp_path / "team.toml").write_text('team = "taxi"\n')
+    (tmp_path / "ptks.py").write_text(
+        "from ptklib import DrawDiscardModel\nfrom ptkstore import PTK\n"
+        'PTK_LARGE = PTK("large", "phones", DrawDiscardModel({"kind": {"hash_buckets": 200}}, "spam", epsilon=1.0))\n'
+        'PTK_SMALL = PTK("small", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=2, epsilon=3.0))\n'
+    )
+    shown = at_home(api, "plan", str(tmp_path), "--skip-audit")
+    assert "reports until it is more than noise" in shown
+    assert shown.count("warning, the devices that reported to phones lately send at most 8,192 in all") == 1
+    told = at_home(api, "plan", str(tmp_path), "--skip-audit", "--json")
+    planned = json.loads(told[told.index("[") :])  # after what is checked, on standard error
+    assert {one["reports"]["brought"] for one in planned if one["ptk_id"] != PTK} == {8_192}
+
+
+def test_nothing_is_warned_of_on_a_stream_that_counted_nothing(api: Api, store: Store) -> None:
+    with connect(api.url, token=api.token(Role.ADMINISTRATOR)) as administrator:
+        administrator.create_stream("quiet", team="taxi", schema=SCHEMA, time_column="at", **SAID)
+    model = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=1.0)
+    (change,) = store.plan(Repository("taxi", (declared.PTK("new", "quiet", model),)), audit=False)
+    assert change.reports == ReportsPlanned(reports_needed(model.specification), None)
+    assert not change.reports.short
 
 
 def test_the_console_shows_no_budget_of_blocks(api: Api) -> None:

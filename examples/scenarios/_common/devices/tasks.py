@@ -201,6 +201,28 @@ def known_weights(n_devices: int, n_test: int = 50_000, seed: int = 0) -> Device
     return DeviceTask("known weights", fixed, drawn(len(owners)), owners, drawn(n_test))
 
 
+def even_values(n_values: int, n_devices: int, n_test: int = 20_000, seed: int = 0) -> DeviceTask:
+    """A logistic model of one column with so many values, each as frequent as the others, and ten rows on each device.
+
+    The true weights are normal with a deviation of 1.5.
+    """
+    fixed: dict[str, Any] = {
+        "features": [Categorical("V", range(n_values))],
+        "label": Numeric("O", 0, 1),
+        "link": "logistic",
+    }
+    draws = np.random.default_rng(seed)
+    chances = 1 / (1 + np.exp(-draws.normal(0, 1.5, n_values)))
+
+    def drawn(n: int) -> Rows:
+        values = draws.integers(0, n_values, n)
+        chance = chances[values]
+        return {"V": values, "O": (draws.random(n) < chance).astype(float), KNOWN: chance}
+
+    owners = np.repeat(np.arange(n_devices), OF_A_DEVICE)
+    return DeviceTask(f"{n_values} values", fixed, drawn(len(owners)), owners, drawn(n_test))
+
+
 def ad_clicks(log: clicks.Clicks, buckets: int = 64) -> DeviceTask:
     """Clicks on ads, each category hashed to `buckets`: a row is a device, and the last fifth of them is to test."""
     fixed = {

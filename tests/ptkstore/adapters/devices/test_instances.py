@@ -198,6 +198,9 @@ def test_a_window_counts_from_the_one_that_its_caller_names(instances: RedisInst
     assert counted(4, 3) == {"put": 0, "norm": 0}
     assert set(client.hkeys(marks)) == {b"3", b"4"}
     assert counted(5, None) == {"put": 9, "norm": 1}
+    put(client, epoch, put=1)
+    for _ in range(2):
+        assert counted(6, 0) == {"put": 1, "norm": 0}  # from the newest mark, as that of window 0 is gone
 
 
 def test_counts_end_with_their_epoch(instances: RedisInstances, client: Any) -> None:
