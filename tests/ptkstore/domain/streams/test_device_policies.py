@@ -148,3 +148,10 @@ def test_what_a_device_loses_adds_up_over_its_reports() -> None:
         "one device in one window": Loss(6_940_000_000, 2 * 10**12),
         "one device in all windows": Loss(27_760_000_000, 8 * 10**12),
     }
+
+
+def test_a_limit_is_rounded_down_and_a_loss_up_so_that_devices_refuse_nothing_that_fits() -> None:
+    limit = device_policy(report_epsilon=3.4700000001, report_delta=1e-6).report_limit
+    assert limit == Loss(3_470_000_000, 10**12)
+    assert not Loss.of_report(3.4700000005, 0.0).fits(limit)
+    assert Loss.of_report(3.47, 1e-6).fits(limit)
