@@ -147,6 +147,14 @@ def test_fresh_instances_are_around_the_weights_of_the_last_version(home: Home) 
     assert far < 0.5 * 2.0**spec.grid_bits
 
 
+def test_fresh_instances_count_as_half_as_many_reports_as_they_are_from_the_last_version_on(
+    home: Home,
+) -> None:
+    around = np.zeros(home.ptk.specification.n_weights)
+    home.ptk = replace(home.ptk, start=lambda: Start(around, 1000))
+    assert home.instances.counted(PTK, home.epoch().id).puts == 1000 + 3
+
+
 def test_what_did_not_change_is_not_written_again(home: Home) -> None:
     writer = home.writer()
     home.epoch()

@@ -203,6 +203,19 @@ def test_windows_that_closed_together_are_published_in_order(world: DeviceWorld)
     assert not world.service.work_on(f"average/{PTK}/1")
 
 
+def test_instances_that_were_lost_wait_for_the_last_version_to_begin_around(world: DeviceWorld) -> None:
+    world.close_phones(2)
+    assert world.service.work_on(f"average/{PTK}/0")
+    world.lose_instances()
+    with pytest.raises(Unavailable, match="on its way to the lake"):
+        world.service.work_on(f"average/{PTK}/1")
+    assert world.notices() == []  # of a server that does not answer
+    world.clock.pass_(minutes=2)
+    world.work(*AVERAGING)
+    assert np.linalg.norm(published(world, 2)[1] - published(world, 1)[1]) > 0
+    assert world.notices() == [(f"{PTK} average of window 1", "instances-lost")]
+
+
 def test_without_its_server_a_window_waits_and_its_owner_is_told_once(world: DeviceWorld) -> None:
     world.go_away()
     world.close_phones(1)
