@@ -63,6 +63,7 @@ class StreamMethods(DeviceMethods):
         scheduler: str = "allocate",
         scheduler_mode: str = "guided",
         significance: str = "recency",
+        served_first: str = "arrival",
         least_significance: float | None = None,
         most_significance: float | None = None,
         comparison_epsilon: float | None = None,
@@ -135,6 +136,9 @@ class StreamMethods(DeviceMethods):
             clipped losses of its newest version on the window's profile part. Under 'loss' they are compared with a
             noisy threshold, and the PTK gets the loss that it asks for or nothing. Under 'released-loss' their noisy
             sum is released. It says how much loss the window grants.
+        served_first : 'arrival', 'dpf' or 'dpack'
+            Who is served first under 'budgeting', of those that ask for windows at the same time: who came first, who
+            asks for the smallest share of a block, or who asks for least of what blocks have left.
         least_significance, most_significance : float
             L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
             PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.

@@ -22,8 +22,10 @@ from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.released import ReleasedBudgeting
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.choices import Significance
+from ptkstore.domain.scheduling.block_rooms import coordinate_of
+from ptkstore.domain.scheduling.choices import ServedFirst, Significance
 from ptkstore.domain.scheduling.model import Proposal
+from ptkstore.domain.scheduling.orders import ORDERS
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -56,9 +58,10 @@ def next_looks(
     waiting: Sequence[WaitingPtk],
     comparisons: Comparisons,
 ) -> Iterator[tuple[WaitingPtk, Proposal | Awaited | ToAsk]]:
-    """Return the next look of each PTK that waits, or what it waits for; the first to arrive is served first.
+    """Return the next look of each PTK that waits, or what it waits for.
 
-    What is to be compared has to be taken note of before the next one is asked for.
+    They are asked as they arrived. Who is served first is what the policy says of those who could all be. What is to be
+    compared has to be taken note of before the next one is asked for.
 
     All of it follows from the policy, declarations, charges and released verdicts.
     """
@@ -66,17 +69,46 @@ def next_looks(
     for one in waiting:
         tests.expect(one)
     newest = uow.streams.progress(stream.name).closed_before - 1
+    newest_prepared = max(prepared, default=-1)
     rooms: dict[str, WindowsLeft] = {}
+    asking: dict[str, list[tuple[WaitingPtk, Proposal]]] = {}
+
+    def next_look(one: WaitingPtk, left: WindowsLeft) -> Proposal | Awaited | ToAsk:
+        return _next_look(one, left, comparisons, tests, newest, newest_prepared, policy)
+
+    def serve(one: WaitingPtk, left: WindowsLeft, found: Proposal) -> None:
+        left.take(found.windows, one.facts.groups, found.charge)
+        tests.take(one, found.windows)
+
     for one in sorted(waiting, key=lambda one: (one.facts.arrived, one.spec.ptk_id)):
         if (line := line_of(one.spec, policy)) is None:
             continue
         if line not in rooms:
             rooms[line] = left_of(uow, stream, prepared, line)
-        found = _next_look(one, rooms[line], comparisons, tests, newest, max(prepared, default=-1), policy)
+        found = next_look(one, rooms[line])
         if isinstance(found, Proposal):
-            rooms[line].take(found.windows, one.facts.groups, found.charge)
-            tests.take(one, found.windows)
+            if policy.served_first is not ServedFirst.ARRIVAL:
+                asking.setdefault(line, []).append((one, found))
+                continue
+            serve(one, rooms[line], found)
         yield one, found
+    for line, asked in asking.items():
+        for one in _in_order(asked, rooms[line], policy, line):
+            found = next_look(one, rooms[line])  # others may have taken what it asked for
+            if isinstance(found, Proposal):
+                serve(one, rooms[line], found)
+            yield one, found
+
+
+def _in_order(
+    asked: Sequence[tuple[WaitingPtk, Proposal]], left: WindowsLeft, policy: Policy, line: str
+) -> list[WaitingPtk]:
+    """Return who could all be served by what is left, in the policy's order."""
+    charges = [found.charge for _, found in asked]
+    at = coordinate_of(policy.accountant, policy.lines[line], charges)
+    names = {one.spec.ptk_id: one for one, _ in asked}
+    proposals = ((found, one.facts.groups) for one, found in asked)
+    return [names[ptk_id] for ptk_id in left.served_first(proposals, ORDERS[policy.served_first], at)]
 
 
 def _next_look(

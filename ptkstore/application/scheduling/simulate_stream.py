@@ -26,10 +26,10 @@ from ptkstore.domain.budgeting.simulation.waiting import BudgetingState
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.adaptive import Adaptive, Mode
 from ptkstore.domain.scheduling.block_rooms import BlockRoom, whole_block
-from ptkstore.domain.scheduling.choices import Scheduler, Significance
+from ptkstore.domain.scheduling.choices import Scheduler, ServedFirst, Significance
 from ptkstore.domain.scheduling.competing import Competing
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
-from ptkstore.domain.scheduling.orders import by_arrival, by_dominant_share, by_efficiency
+from ptkstore.domain.scheduling.orders import ORDERS
 from ptkstore.domain.scheduling.simulation.outcomes import (
     Outcome,
     RefusedPtk,
@@ -56,11 +56,7 @@ from ptkstore.ports.catalog import Read
 MOST_BLOCKS = 2_000
 MOST_STEPS = 8_000_000  # some ten seconds of one processor
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-_ORDERS = {
-    SimulatedScheduler.ARRIVAL: by_arrival,
-    SimulatedScheduler.DPF: by_dominant_share,
-    SimulatedScheduler.DPACK: by_efficiency,
-}
+_MODES = {mode.value: mode for mode in Mode}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +136,7 @@ def as_adaptive(policy: Policy) -> Policy:
         policy,
         scheduler=Scheduler.ADAPTIVE,
         significance=Significance.RECENCY,
+        served_first=ServedFirst.ARRIVAL,
         least_significance=None,
         most_significance=None,
         comparison_epsilon=None,
@@ -174,6 +171,7 @@ def as_budgeting(policy: Policy, request: SimulationRequest) -> Policy:
         scheduler=Scheduler.BUDGETING,
         scheduler_mode=Mode.GUIDED,
         significance=Significance.RECENCY,
+        served_first=ServedFirst.ARRIVAL,
         least_significance=least,
         most_significance=most,
         comparison_epsilon=None,
@@ -182,9 +180,9 @@ def as_budgeting(policy: Policy, request: SimulationRequest) -> Policy:
 
 def strategy_of(scheduler: SimulatedScheduler, rows_per_window: int, whole: BlockRoom) -> Strategy:
     """Return the strategy of this name, for a line whose blocks have as much as `whole` while nothing is charged."""
-    if (order := _ORDERS.get(scheduler)) is not None:
-        return Competing(rows_per_window, Mode.GUIDED, order, whole)
-    return Adaptive(rows_per_window, Mode(scheduler.value))
+    if (mode := _MODES.get(scheduler.value)) is not None:
+        return Adaptive(rows_per_window, mode)
+    return Competing(rows_per_window, Mode.GUIDED, ORDERS[ServedFirst(scheduler.value)], whole)
 
 
 def _is_told(ptk_id: str, team: str | None, policy: Policy) -> bool:

@@ -185,6 +185,7 @@ def _of_scheduler(policy: Policy) -> dict[str, Any]:
         case Scheduler.BUDGETING:
             return {
                 "significance": policy.significance.value,
+                "served_first": policy.served_first.value,
                 "least_significance": policy.least_significance,
                 "most_significance": policy.most_significance,
                 "comparison_epsilon": policy.comparison_epsilon,

@@ -17,6 +17,7 @@ from ptkstore.domain.budgeting.online import Declined, Taken, next_step_if_publi
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.adaptive import looks_of_menu
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
+from ptkstore.domain.scheduling.orders import Claim, Order
 from ptkstore.domain.scheduling.queues import Awaited
 
 
@@ -96,6 +97,36 @@ class WindowsLeft:
         cap = self._caps.amounts[at]
         block = BudgetedBlock(place[0], cap, min(cap, max(0, left.amounts[at])))
         return block, replace(query, cost_nano=charge.amounts[at])
+
+    def served_first(
+        self, proposals: Iterable[tuple[Proposal, range]], order: Order, coordinate: int
+    ) -> tuple[str, ...]:
+        """Return the names of PTKs in the order in which they are served.
+
+        Parameters
+        ----------
+        proposals : iterable of (Proposal, range)
+            Trainings that are asked for, each with the groups of blocks that it reads.
+        order : Order
+        coordinate : int
+            Of the accountant, at which charges and what is left are measured.
+        """
+        numbers = {place: number for number, place in enumerate(self._left)}
+        left = {
+            numbers[place]: (max(0, caps.amounts[coordinate]), max(0, caps.delta_atto))
+            for place, caps in self._left.items()
+        }
+        claims = [
+            Claim(
+                one.ptk_id,
+                one.arrived,
+                tuple(numbers[window, group] for window in one.windows for group in groups),
+                (one.charge.amounts[coordinate], one.charge.delta_atto),
+            )
+            for one, groups in proposals
+        ]
+        whole = self._caps.amounts[coordinate], self._caps.delta_atto
+        return tuple(claim.ptk_id for claim in order(claims, left, whole))
 
     def take(self, windows: Iterable[int], groups: range, charge: Charge) -> None:
         """Take a charge off the blocks of some windows."""

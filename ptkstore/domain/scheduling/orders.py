@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from ptkstore.domain.scheduling.choices import ServedFirst
 
 Amount = tuple[int, int]
 """Whole units at the one coordinate of a line's blocks, and deltas."""
@@ -20,7 +23,7 @@ class Claim:
     amount: Amount
 
 
-Order = Callable[[Sequence[Claim], Mapping[int, Amount], Amount], tuple[Claim, ...]]
+Order: TypeAlias = Callable[[Sequence[Claim], Mapping[int, Amount], Amount], tuple[Claim, ...]]
 """Sorts claims. It is told what each block has left, and what any block may lose in all. Equal ones go by arrival, then
 by name."""
 
@@ -67,6 +70,13 @@ def by_efficiency(claims: Sequence[Claim], left: Mapping[int, Amount], capacity:
         return math.fsum(parts) if all(map(math.isfinite, parts)) else math.inf
 
     return tuple(sorted(claims, key=lambda claim: (demand(claim), *_turn(claim))))
+
+
+ORDERS: Mapping[ServedFirst, Order] = {
+    ServedFirst.ARRIVAL: by_arrival,
+    ServedFirst.DPF: by_dominant_share,
+    ServedFirst.DPACK: by_efficiency,
+}
 
 
 def _turn(claim: Claim) -> tuple[int, str]:

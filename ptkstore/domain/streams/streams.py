@@ -27,6 +27,7 @@ from ptkstore.domain.names import checked_name
 from ptkstore.domain.scheduling.choices import (
     Mode,
     Scheduler,
+    ServedFirst,
     Significance,
     check_comparison,
     check_significance,
@@ -179,6 +180,15 @@ class Policy:
             later=True,
         ),
     ] = Significance.RECENCY
+    served_first: Annotated[
+        ServedFirst,
+        OneOf(
+            "Whom budgeting serves first: by arrival, dpf or dpack.",
+            members=ServedFirst,
+            reported=None,
+            later=True,
+        ),
+    ] = ServedFirst.ARRIVAL
     least_significance: Annotated[
         float | None,
         PositiveNumber(
@@ -353,6 +363,8 @@ class Policy:
     def _check_scheduler(self) -> None:
         if self.scheduler_mode is not Mode.GUIDED and self.scheduler is not Scheduler.ADAPTIVE:
             raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
+        if self.served_first is not ServedFirst.ARRIVAL and self.scheduler is not Scheduler.BUDGETING:
+            raise InvalidRequest("served_first is for the scheduler 'budgeting'; leave it out")
         check_significance(self.scheduler, self.significance, self.least_significance, self.most_significance)
         check_comparison(
             self.significance,

@@ -29,7 +29,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
-from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, Stream
@@ -854,7 +854,7 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     same = {f.name for f in fields(Policy) if getattr(stream.policy, f.name) == getattr(plain, f.name)}
     # relation has one value, shards do not go with blocks by attribute, nor adaptive streams with train partitions
     of_scheduler = {"scheduler", "scheduler_mode", "significance", "least_significance", "most_significance"}
-    of_scheduler |= {"comparison_epsilon"}
+    of_scheduler |= {"comparison_epsilon", "served_first"}
     of_devices = {"rows", "report_epsilon", "report_delta", "reports_per_window", "reports_in_all"}
     assert same == {"relation", "user_shards", *of_scheduler, *of_devices}
     document = stream_document(stream)
@@ -874,6 +874,7 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
             attribute_values=(),
             significance=Significance.LOSS,
             comparison_epsilon=0.25,
+            served_first=ServedFirst.DPACK,
             least_significance=2.0,
             most_significance=10.5,
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
 from ptkstore.domain.streams.streams import PrivacyUnit
@@ -100,6 +100,42 @@ def test_who_came_first_is_served_first(stream: World) -> None:
         stream.clock.pass_(hours=1)
     day(stream, 0)
     assert versions(stream, "a", "e") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("order", "served"),
+    [
+        (ServedFirst.ARRIVAL, {"large"}),
+        (ServedFirst.DPF, {"small", "other"}),
+        (ServedFirst.DPACK, {"small", "other"}),
+    ],
+)
+def test_who_asks_for_little_is_served_first_where_the_policy_says_so(
+    in_files: World, order: ServedFirst, served: set[str]
+) -> None:
+    stream = budgeting(in_files, **LOW, served_first=order)
+    for name, epsilon in (("large", 0.9), ("small", 0.2), ("other", 0.2)):
+        stream.register(name, epsilon=epsilon)
+        stream.clock.pass_(hours=1)
+    day(stream, 0)
+    names = ("large", "small", "other")
+    assert {name for name, n in zip(names, versions(stream, *names), strict=True) if n} == served
+    assert waits_for(stream) == {f"taxi.{name}": Awaited.BUDGET for name in names if name not in served}
+
+
+@pytest.mark.parametrize(("order", "first"), [(ServedFirst.DPF, "two"), (ServedFirst.DPACK, "one")])
+def test_dpf_goes_by_the_largest_share_and_dpack_by_the_demand_for_all_blocks(
+    in_files: World, order: ServedFirst, first: str
+) -> None:
+    """Together they do not fit: .55 of each of two windows, or .6 of one."""
+    stream = budgeting(in_files, **LOW, served_first=order)
+    for number in range(2):
+        day(stream, number)
+    for name, epsilon, windows in (("one", 0.6, (1, 1)), ("two", 0.55, (2, 2))):
+        stream.register(name, epsilon=epsilon, windows=windows)
+    stream.work(*CHAIN)
+    served = {"one": versions(stream, "one")[0], "two": versions(stream, "two")[0]}
+    assert served == {first: 1, {"one": "two", "two": "one"}[first]: 0}
 
 
 def test_a_block_without_the_loss_serves_nobody_however_significant(in_files: World) -> None:
@@ -238,6 +274,15 @@ def test_a_recency_that_the_stream_does_not_read_is_refused(in_files: World) -> 
         ({"train_partitions": 2}, "one train partition"),
         ({"scheduler_mode": Mode.CONSERVE}, "scheduler_mode"),
         ({"scheduler": Scheduler.ADAPTIVE}, "are for the scheduler 'budgeting'"),
+        (
+            {
+                "scheduler": Scheduler.ADAPTIVE,
+                "least_significance": None,
+                "most_significance": None,
+                "served_first": ServedFirst.DPF,
+            },
+            "served_first is for the scheduler 'budgeting'",
+        ),
         ({"scheduler": Scheduler.ALLOCATE}, "are for the scheduler 'budgeting'"),
     ],
 )

@@ -17,6 +17,7 @@ CREATE = [
 BOUNDS = ("--least-significance", "2", "--most-significance", "10.5")
 SHOWN = {
     "significance": "recency",
+    "served_first": "arrival",
     "least_significance": 2.0,
     "most_significance": 10.5,
     "comparison_epsilon": None,
@@ -46,6 +47,10 @@ def ptk(tmp_path: Path) -> Line:
         (
             ("--scheduler", "budgeting", *BOUNDS, "--significance", "loss", "--comparison-epsilon", "0.05"),
             {"scheduler": "budgeting", **SHOWN, "significance": "loss", "comparison_epsilon": 0.05},
+        ),
+        (
+            ("--scheduler", "budgeting", *BOUNDS, "--served-first", "dpack"),
+            {"scheduler": "budgeting", **SHOWN, "served_first": "dpack"},
         ),
         (
             (
@@ -93,6 +98,8 @@ def test_bounds_are_fixed_from_the_creation_on(ptk: Line) -> None:
             "choose from recency, loss, released-loss",
         ),
         (BOUNDS, "are for the scheduler 'budgeting'"),
+        (("--served-first", "dpf"), "served_first is for the scheduler 'budgeting'"),
+        (("--scheduler", "budgeting", *BOUNDS, "--served-first", "luck"), "choose from arrival, dpf, dpack"),
         (("--scheduler", "lottery"), "choose from allocate, adaptive, budgeting"),
     ],
     ids=str,

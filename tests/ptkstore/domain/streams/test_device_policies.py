@@ -55,7 +55,7 @@ ALLOWED = {
     "reports_per_window",
     "reports_in_all",
 }
-NOT_TRIED = {"relation", "minimum_assurance", "scheduler_mode", "significance"} | {
+NOT_TRIED = {"relation", "minimum_assurance", "scheduler_mode", "significance", "served_first"} | {
     "most_significance",
     "comparison_epsilon",
     "attribute_values",

@@ -12,7 +12,7 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.scheduling.choices import Mode, Scheduler, Significance
+from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, RowPlace, Stream
@@ -64,8 +64,14 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
         "scheduler is allocate, not adaptive; scheduler_mode is guided, not conserve",
     ),
     (
-        {"scheduler": Scheduler.BUDGETING, "least_significance": 2.0, "most_significance": 10.5},
-        "scheduler is allocate, not budgeting; least_significance is none, not 2; most_significance is none, not 10.5",
+        {
+            "scheduler": Scheduler.BUDGETING,
+            "served_first": ServedFirst.DPACK,
+            "least_significance": 2.0,
+            "most_significance": 10.5,
+        },
+        "scheduler is allocate, not budgeting; served_first is arrival, not dpack; least_significance is none, not 2; "
+        "most_significance is none, not 10.5",
     ),
     (
         {
