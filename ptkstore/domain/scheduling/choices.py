@@ -69,25 +69,34 @@ class Mode(StrEnum):
     GUIDED = "guided"
 
 
-def check_significance(
-    scheduler: Scheduler, significance: Significance, least: float | None, most: float | None
+def check_choices(
+    scheduler: Scheduler,
+    mode: Mode,
+    served_first: ServedFirst,
+    significance: Significance,
+    bounds: tuple[float | None, float | None],
 ) -> None:
-    """Raise `InvalidRequest` unless a policy says of significance what its scheduler needs, and nothing else.
+    """Raise `InvalidRequest` unless a policy says what its scheduler needs, and nothing that is for another one.
 
     Parameters
     ----------
-    scheduler, significance
+    scheduler, mode, served_first, significance
         Those of the policy.
-    least, most : float, optional
+    bounds : tuple of float, optional
         L and U: public bounds on significance per epsilon.
     """
+    if mode is not Mode.GUIDED and scheduler is not Scheduler.ADAPTIVE:
+        raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
     if scheduler is not Scheduler.BUDGETING:
-        if (significance, least, most) != (Significance.RECENCY, None, None):
+        if served_first is not ServedFirst.ARRIVAL:
+            raise InvalidRequest("served_first is for the scheduler 'budgeting'; leave it out")
+        if significance is not Significance.RECENCY or bounds != (None, None):
             raise InvalidRequest(
                 "significance, least_significance and most_significance are for the scheduler 'budgeting'; leave them "
                 "out"
             )
         return
+    least, most = bounds
     if least is None or most is None:
         raise InvalidRequest(
             "the scheduler 'budgeting' needs public bounds on significance per epsilon: least_significance, which a "

@@ -29,8 +29,8 @@ from ptkstore.domain.scheduling.choices import (
     Scheduler,
     ServedFirst,
     Significance,
+    check_choices,
     check_comparison,
-    check_significance,
 )
 from ptkstore.domain.streams import report_limits
 from ptkstore.domain.streams.schemas import ATTRIBUTE_TYPES, ColumnType, Schema, is_plain
@@ -39,8 +39,6 @@ from ptkstore.errors import InvalidRequest, Refused
 LONGEST = timedelta(days=3650)
 ATTRIBUTE_VALUES_MAX = 256
 BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
-
-
 _UNIT_TYPES = (ColumnType.INT64, ColumnType.STRING)
 
 
@@ -183,10 +181,7 @@ class Policy:
     served_first: Annotated[
         ServedFirst,
         OneOf(
-            "Whom budgeting serves first: by arrival, dpf or dpack.",
-            members=ServedFirst,
-            reported=None,
-            later=True,
+            "First under budgeting: arrival, dpf or dpack.", members=ServedFirst, reported=None, later=True
         ),
     ] = ServedFirst.ARRIVAL
     least_significance: Annotated[
@@ -356,16 +351,11 @@ class Policy:
                 "drop_retired does not go with the privacy unit 'user': its blocks belong to no window"
             )
         if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
-            raise InvalidRequest(
-                "user shards are blocks of the privacy unit 'user'; other units have windows"
-            )
+            raise InvalidRequest("user shards are for the privacy unit 'user'; other units have windows")
 
     def _check_scheduler(self) -> None:
-        if self.scheduler_mode is not Mode.GUIDED and self.scheduler is not Scheduler.ADAPTIVE:
-            raise InvalidRequest("scheduler_mode is for the scheduler 'adaptive'; leave it out")
-        if self.served_first is not ServedFirst.ARRIVAL and self.scheduler is not Scheduler.BUDGETING:
-            raise InvalidRequest("served_first is for the scheduler 'budgeting'; leave it out")
-        check_significance(self.scheduler, self.significance, self.least_significance, self.most_significance)
+        bounds = self.least_significance, self.most_significance
+        check_choices(self.scheduler, self.scheduler_mode, self.served_first, self.significance, bounds)
         check_comparison(
             self.significance,
             self.comparison_epsilon,
