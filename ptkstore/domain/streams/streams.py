@@ -351,7 +351,7 @@ class Policy:
                 "drop_retired does not go with the privacy unit 'user': its blocks belong to no window"
             )
         if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
-            raise InvalidRequest("user shards are for the privacy unit 'user'; other units have windows")
+            raise InvalidRequest("user shards are blocks of the privacy unit 'user'; others have windows")
 
     def _check_scheduler(self) -> None:
         bounds = self.least_significance, self.most_significance
