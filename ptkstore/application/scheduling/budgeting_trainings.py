@@ -21,6 +21,7 @@ from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.released import ReleasedBudgeting
+from ptkstore.domain.budgeting.serving import served_in_turn
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.block_rooms import coordinate_of
 from ptkstore.domain.scheduling.choices import ServedFirst, Significance
@@ -71,43 +72,42 @@ def next_looks(
     newest = uow.streams.progress(stream.name).closed_before - 1
     newest_prepared = max(prepared, default=-1)
     rooms: dict[str, WindowsLeft] = {}
-    asking: dict[str, list[tuple[WaitingPtk, Proposal]]] = {}
 
-    def next_look(one: WaitingPtk, left: WindowsLeft) -> Proposal | Awaited | ToAsk:
-        return _next_look(one, left, comparisons, tests, newest, newest_prepared, policy)
-
-    def serve(one: WaitingPtk, left: WindowsLeft, found: Proposal) -> None:
-        left.take(found.windows, one.facts.groups, found.charge)
-        tests.take(one, found.windows)
-
-    for one in sorted(waiting, key=lambda one: (one.facts.arrived, one.spec.ptk_id)):
-        if (line := line_of(one.spec, policy)) is None:
-            continue
+    def room(one: WaitingPtk) -> WindowsLeft:
+        line = str(line_of(one.spec, policy))
         if line not in rooms:
             rooms[line] = left_of(uow, stream, prepared, line)
-        found = next_look(one, rooms[line])
-        if isinstance(found, Proposal):
-            if policy.served_first is not ServedFirst.ARRIVAL:
-                asking.setdefault(line, []).append((one, found))
-                continue
-            serve(one, rooms[line], found)
-        yield one, found
-    for line, asked in asking.items():
-        for one in _in_order(asked, rooms[line], policy, line):
-            found = next_look(one, rooms[line])  # others may have taken what it asked for
-            if isinstance(found, Proposal):
-                serve(one, rooms[line], found)
-            yield one, found
+        return rooms[line]
+
+    def next_look(one: WaitingPtk) -> Proposal | Awaited | ToAsk:
+        return _next_look(one, room(one), comparisons, tests, newest, newest_prepared, policy)
+
+    def take(one: WaitingPtk, found: Proposal) -> None:
+        room(one).take(found.windows, one.facts.groups, found.charge)
+        tests.take(one, found.windows)
+
+    def in_order(could: Sequence[tuple[WaitingPtk, Proposal]]) -> Iterator[WaitingPtk]:
+        for line, left in rooms.items():
+            those = [(one, found) for one, found in could if line_of(one.spec, policy) == line]
+            if those:
+                yield from _in_order(those, left, policy, line)
+
+    arrived = sorted(waiting, key=lambda one: (one.facts.arrived, one.spec.ptk_id))
+    yield from served_in_turn(
+        [one for one in arrived if line_of(one.spec, policy) is not None],
+        next_look,
+        take,
+        None if policy.served_first is ServedFirst.ARRIVAL else in_order,
+    )
 
 
 def _in_order(
-    asked: Sequence[tuple[WaitingPtk, Proposal]], left: WindowsLeft, policy: Policy, line: str
+    could: Sequence[tuple[WaitingPtk, Proposal]], left: WindowsLeft, policy: Policy, line: str
 ) -> list[WaitingPtk]:
-    """Return who could all be served by what is left, in the policy's order."""
-    charges = [found.charge for _, found in asked]
-    at = coordinate_of(policy.accountant, policy.lines[line], charges)
-    names = {one.spec.ptk_id: one for one, _ in asked}
-    proposals = ((found, one.facts.groups) for one, found in asked)
+    """Return who could all be served by what a line has left, in the policy's order."""
+    at = coordinate_of(policy.accountant, policy.lines[line], [found.charge for _, found in could])
+    names = {one.spec.ptk_id: one for one, _ in could}
+    proposals = [(found, one.facts.groups) for one, found in could]
     return [names[ptk_id] for ptk_id in left.served_first(proposals, ORDERS[policy.served_first], at)]
 
 

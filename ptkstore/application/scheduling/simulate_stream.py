@@ -171,7 +171,6 @@ def as_budgeting(policy: Policy, request: SimulationRequest) -> Policy:
         scheduler=Scheduler.BUDGETING,
         scheduler_mode=Mode.GUIDED,
         significance=Significance.RECENCY,
-        served_first=ServedFirst.ARRIVAL,
         least_significance=least,
         most_significance=most,
         comparison_epsilon=None,
@@ -331,7 +330,8 @@ def _results(
 def _budgeting_state(line: _Line, specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> BudgetingState:
     recencies = {one.facts.ptk_id: recency_of(specs[_name(one)].config, policy) for one in line.ptks}
     rules = PublicBudgeting(rule_of(policy), partition_rows(policy))
-    return BudgetingState(rules, line.stream, caps_of(policy.accountant, line.capacity), recencies, work)
+    caps = caps_of(policy.accountant, line.capacity)
+    return BudgetingState(rules, line.stream, caps, recencies, work, policy.served_first)
 
 
 def _left(lines: Sequence[_Line], outcomes: Sequence[Outcome]) -> float:

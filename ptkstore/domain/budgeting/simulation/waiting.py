@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ptkstore.domain.accounting.accountants import Caps, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
+from ptkstore.domain.budgeting.serving import served_in_turn
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.scheduling.adaptive import in_turn
+from ptkstore.domain.scheduling.choices import ServedFirst
 from ptkstore.domain.scheduling.model import Proposal, Waiting
+from ptkstore.domain.scheduling.orders import ORDERS
+from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedStream
 from ptkstore.domain.scheduling.simulation.work import Work
 
@@ -30,6 +34,8 @@ class BudgetingState:
         What a block may lose.
     recencies : mapping of str to Recency
         What each PTK declares, by its id.
+    served_first : ServedFirst
+        That of the policy.
     """
 
     def __init__(
@@ -39,8 +45,10 @@ class BudgetingState:
         caps: Caps,
         recencies: Mapping[str, Recency],
         work: Work | None = None,
+        served_first: ServedFirst = ServedFirst.ARRIVAL,
     ) -> None:
         self._budgeting, self._stream, self._caps, self._recencies = budgeting, stream, caps, recencies
+        self._served_first = served_first
         self._work = Work() if work is None else work
         self._left = WindowsLeft(caps, {})
         self._read: dict[str, set[int]] = {}
@@ -79,19 +87,28 @@ class BudgetingState:
         del self._read[ptk_id], self._groups[ptk_id]
 
     def charge_next_looks(self, waiting: Sequence[Waiting]) -> Sequence[Proposal]:
-        """Ask the windows for each PTK in turn, and charge those that serve it; each serves it once."""
-        proposals = []
-        for one in in_turn(waiting):
-            self._work.count(1 + len(self._left) // ASKED_A_STEP)
-            read = self._read[one.ptk_id]
-            found = self._budgeting.next_look(
-                one, self._left, self._significance(one.ptk_id), self._charge_of, read
-            )
-            if isinstance(found, Proposal):
-                self._left.take(found.windows, one.groups, found.charge)
-                read.update(found.windows)
-                proposals.append(found)
-        return proposals
+        """Ask the windows for each PTK in the policy's order, and charge those that serve it; each serves it once."""
+        in_order = None if self._served_first is ServedFirst.ARRIVAL else self._in_order
+        found = served_in_turn(in_turn(waiting), self._next_look, self._take, in_order)
+        return [look for _, look in found if isinstance(look, Proposal)]
+
+    def _next_look(self, one: Waiting) -> Proposal | Awaited:
+        self._work.count(1 + len(self._left) // ASKED_A_STEP)
+        return self._budgeting.next_look(
+            one, self._left, self._significance(one.ptk_id), self._charge_of, self._read[one.ptk_id]
+        )
+
+    def _take(self, one: Waiting, found: Proposal) -> None:
+        self._left.take(found.windows, one.groups, found.charge)
+        self._read[one.ptk_id].update(found.windows)
+
+    def _in_order(self, could: Sequence[tuple[Waiting, Proposal]]) -> list[Waiting]:
+        self._work.count(len(self._left) // ASKED_A_STEP + len(could))
+        names = {one.ptk_id: one for one, _ in could}
+        proposals = [(found, one.groups) for one, found in could]
+        coordinate = self._stream.blocks[0].coordinate
+        order = ORDERS[self._served_first]
+        return [names[ptk_id] for ptk_id in self._left.served_first(proposals, order, coordinate)]
 
     def may_have_more(self, one: Waiting) -> bool:
         """Return True: a newer window may always serve it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.public import PublicBudgeting
@@ -12,6 +14,7 @@ from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.budgeting.simulation.waiting import BudgetingState
 from ptkstore.domain.scheduling.block_rooms import whole_block
+from ptkstore.domain.scheduling.choices import ServedFirst
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.domain.scheduling.simulation.outcomes import Outcome
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedPtk, SimulatedStream, simulate
@@ -33,6 +36,7 @@ def simulated(
     windows: int = 4,
     groups: int = 1,
     work: Work | None = None,
+    served_first: ServedFirst = ServedFirst.ARRIVAL,
 ) -> Outcome:
     """PTKs wait from the first window on."""
     least = charge_of("", TENTH)
@@ -41,7 +45,7 @@ def simulated(
     stream = SimulatedStream(windows, retention, blocks, least, charge_of)
     recencies = {one.ptk_id: Recency(recency) for one, _ in ptks}
     state = BudgetingState(
-        PublicBudgeting(rule, 100), stream, caps_of(Accountant.BASIC, WHOLE), recencies, work
+        PublicBudgeting(rule, 100), stream, caps_of(Accountant.BASIC, WHOLE), recencies, work, served_first
     )
     return simulate([SimulatedPtk(one, 0.5, accepts) for one, accepts in ptks], state, stream)
 
@@ -65,6 +69,18 @@ def test_after_a_retry_a_look_has_twice_the_loss_and_a_window_that_was_not_read(
     assert given == [((0,), 10**8), ((1,), 2 * 10**8), ((2,), 4 * 10**8), ((3,), 4 * 10**8)]
     assert looks(outcome) == {"a": (4.0, 4)}
     assert outcome.left == {0: 9 * 10**8, 1: 8 * 10**8, 2: 6 * 10**8, 3: 6 * 10**8}
+
+
+@pytest.mark.parametrize("order", [ServedFirst.DPF, ServedFirst.DPACK])
+def test_who_asks_for_little_is_served_first_where_the_policy_says_so(order: ServedFirst) -> None:
+    """A window pays for the large one, or for both others."""
+    large, *small = (
+        Waiting(name, at, (1, 1), (loss, loss))
+        for at, (name, loss) in enumerate((("a", WHOLE), ("b", TENTH), ("c", TENTH)))
+    )
+    ptks = [(one, lambda look: True) for one in (large, *small)]
+    assert looks(simulated(*ptks)) == {"a": (1.0, 1), "b": (2.0, 1), "c": (2.0, 1)}
+    assert looks(simulated(*ptks, served_first=order)) == {"b": (1.0, 1), "c": (1.0, 1), "a": (2.0, 1)}
 
 
 def test_the_first_to_arrive_is_served_and_the_others_wait_for_another_window() -> None:

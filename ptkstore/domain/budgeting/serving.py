@@ -1,0 +1,47 @@
+"""Who is served first, of those whom windows could all serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from ptkstore.domain.scheduling.model import Proposal
+
+One = TypeVar("One")
+Found = TypeVar("Found")
+
+
+def served_in_turn(
+    asking: Iterable[One],
+    next_look: Callable[[One], Found],
+    take: Callable[[One, Proposal], None],
+    in_order: Callable[[Sequence[tuple[One, Proposal]]], Iterable[One]] | None = None,
+) -> Iterator[tuple[One, Found]]:
+    """Yield each PTK that asks, with its training or with what it waits for.
+
+    Parameters
+    ----------
+    asking : iterable
+        The PTKs, as they arrived.
+    next_look : callable
+        Returns the training of a PTK that what is left would serve, or something else.
+    take : callable
+        Takes a training off what is left.
+    in_order : callable, optional
+        Sorts those who could be served before anything is taken. Each asks again in its turn, since others may have
+        taken what it asked for. By default who arrived first is served first.
+    """
+    could: list[tuple[One, Proposal]] = []
+    for one in asking:
+        found = next_look(one)
+        if isinstance(found, Proposal):
+            if in_order is not None:
+                could.append((one, found))
+                continue
+            take(one, found)
+        yield one, found
+    for one in in_order(could) if in_order is not None and could else ():
+        found = next_look(one)
+        if isinstance(found, Proposal):
+            take(one, found)
+        yield one, found
