@@ -191,15 +191,15 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
 
 
 def _show_reports(stream: str, reports: ReportsPlanned) -> None:
-    """Print how many reports a model needs, with a warning where fewer come."""
+    """Print how many reports a model needs, with a warning where the counted devices cannot send as many."""
     text = f"needs some {_two_digits(reports.needed):,} reports until it is more than noise"
     if reports.brought is None:
         text += f"; no window of {stream} has counted reports yet"
     console.print(f"    {one_line(text)}", highlight=False, soft_wrap=True)
     if reports.short:
         text = (
-            f"the devices that reported to {stream} lately send at most {reports.brought:,} in all; take fewer "
-            "weights, a larger epsilon or a smaller k"
+            f"the devices whose reports the newest versions on {stream} count send at most {reports.brought:,} in "
+            "all; take fewer weights, a larger epsilon or a smaller k, or wait for more devices"
         )
         console.print(f"    [bold yellow]warning[/], {one_line(text)}", highlight=False, soft_wrap=True)
 

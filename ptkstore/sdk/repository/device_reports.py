@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.streams.streams import Policy
@@ -25,7 +23,8 @@ class ReportsPlanned:
     needed : int
         Until the model is more than noise: an estimate, `ptklib.draw_discard.reports_needed`.
     brought : int or None
-        The most that the devices of the stream's newest windows send in all; None where none were counted yet.
+        The most that the devices which the stream's newest versions count send in all, if each of those reports was of
+        another device; None where none were counted yet.
     """
 
     needed: int
@@ -33,7 +32,7 @@ class ReportsPlanned:
 
     @property
     def short(self) -> bool:
-        """Whether fewer come than are needed, as far as anybody knows."""
+        """Whether the devices that were counted cannot send as many as are needed."""
         return self.brought is not None and self.brought < self.needed
 
 
@@ -48,8 +47,8 @@ def reports_planned(
 
 
 def _brought(service: StoreService, stream: str, policy: Policy) -> int | None:
-    """Add up what newest versions count: so many devices there are at most, and each sends so many reports in all."""
-    a_window: Fraction | None = None
+    """Add up what newest versions count: no more devices sent that, and each sends so many reports in all."""
+    taken: int | None = None
     for spec in service.ptks(stream=stream):
         with suppress(NotAllowed, UnknownName):
             if number := service.newest_version(spec.ptk_id):
@@ -57,7 +56,5 @@ def _brought(service: StoreService, stream: str, policy: Policy) -> int | None:
                     service.version(spec.ptk_id, number).content.get("instances", {}).get("reports_at_most")
                 )
                 if told is not None:
-                    a_window = (a_window or Fraction(0)) + Fraction(told["taken"], spec.every)
-    if a_window is None or not policy.reports_per_window or not policy.reports_in_all:
-        return None
-    return ceil(a_window / policy.reports_per_window * policy.reports_in_all)
+                    taken = (taken or 0) + int(told["taken"])
+    return None if taken is None or not policy.reports_in_all else taken * policy.reports_in_all

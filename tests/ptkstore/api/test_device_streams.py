@@ -199,10 +199,34 @@ def test_a_plan_says_how_many_reports_a_model_needs_and_warns_where_fewer_come(
     )
     shown = at_home(api, "plan", str(tmp_path), "--skip-audit")
     assert "reports until it is more than noise" in shown
-    assert shown.count("warning, the devices that reported to phones lately send at most 8,192 in all") == 1
+    warning = (
+        "warning, the devices whose reports the newest versions on phones count send at most 8,192 in all"
+    )
+    assert shown.count(warning) == 1
     told = at_home(api, "plan", str(tmp_path), "--skip-audit", "--json")
     planned = json.loads(told[told.index("[") :])  # after what is checked, on standard error
     assert {one["reports"]["brought"] for one in planned if one["ptk_id"] != PTK} == {8_192}
+
+
+def test_each_report_that_was_counted_may_be_of_another_device(api: Api, store: Store) -> None:
+    said = {**SAID, "reports_per_window": 4}
+    with connect(api.url, token=api.token(Role.ADMINISTRATOR)) as administrator:
+        administrator.create_stream(
+            "busy", team="taxi", schema=SCHEMA, time_column="at", origin=ORIGIN, closing="operator", **said
+        )
+    service = api.world.service
+    config = {"train_frequency": "2d", "estimator": phishy()}
+    busy = service.register_ptk(team="taxi", name="busy", stream="busy", **config)
+    _, epoch = devices_of(service).epoch_of(busy)
+    with redis.Redis.from_url(str(service.settings.devices_redis_url)) as client:
+        client.hset(counts_key(busy, epoch.id), mapping={"put": 900})
+    service.close_windows("busy", ORIGIN + 2 * DAY)
+    api.world.work(*AVERAGING)
+    model = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=1.5)
+    (change,) = store.plan(Repository("taxi", (declared.PTK("new", "busy", model),)), audit=False)
+    assert change.reports == ReportsPlanned(reports_needed(model.specification), 8 * 1_024)
+    assert change.reports.needed > 8 * 1_024 // 4
+    assert not change.reports.short
 
 
 def test_nothing_is_warned_of_on_a_stream_that_counted_nothing(api: Api, store: Store) -> None:
