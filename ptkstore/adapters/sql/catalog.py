@@ -351,9 +351,6 @@ def _postgresql(url: URL) -> Engine:
         connection.autocommit = True
         # Only a transaction that was begun to write may write: a statement alone is one that reads.
         connection.execute("SET default_transaction_read_only = on")
-        # Statements find rows by their indexes, whatever is asked for. To plan the search for due work anew for each
-        # time that it is asked about takes as long as the search.
-        connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.read_only = False
         # Who may only connect can hold a table, and a statement that waits for it would do so for ever.
         connection.execute(

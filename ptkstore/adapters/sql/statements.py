@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Executable, Insert, Row, Select, Table
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from ptkstore.errors import UnknownName
 
@@ -33,6 +34,23 @@ class CatalogPart:
         """Read the rows whose column has one of these values, however many there are."""
         for some in parts(ids):
             yield from self._connection.execute(query.where(column.in_(some)))
+
+
+@contextmanager
+def planned_once(connection: Connection) -> Iterator[None]:
+    """Let PostgreSQL keep one plan of each statement within, whatever its parameters are.
+
+    For statements that find their rows by the same indexes in any case, and take as long to plan as to run.
+    """
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    connection.exec_driver_sql("SET plan_cache_mode = force_generic_plan")
+    try:
+        yield
+    finally:
+        with suppress(DBAPIError):  # a transaction that failed has taken the setting back
+            connection.exec_driver_sql("RESET plan_cache_mode")
 
 
 def row_of(table: Table, record: object, **other: Any) -> dict[str, Any]:

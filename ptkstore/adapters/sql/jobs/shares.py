@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased, of_kind
-from ptkstore.adapters.sql.statements import CatalogPart, try_insert
+from ptkstore.adapters.sql.statements import CatalogPart, planned_once, try_insert
 from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_team_code
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
@@ -53,7 +53,8 @@ class SqlShares(CatalogPart):
         else:
             bounds["small"] = small
             query = _due(deliveries=False, team_code=False, small=True)
-        return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars().all())
+        with planned_once(self._connection):
+            return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars().all())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
         """Tell whether a slot is left for this job; nobody else hears of team code's until the transaction ends."""

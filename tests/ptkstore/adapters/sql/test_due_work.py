@@ -49,3 +49,5 @@ def test_a_search_that_comes_again_is_prepared_by_postgresql_and_planned_once(ca
             )
             assert planned_once > 10
             assert planned_anew == 0
+            mode = uow.jobs._connection.exec_driver_sql("SHOW plan_cache_mode")
+            assert mode.scalar_one() == "auto"  # other statements go by their parameters
