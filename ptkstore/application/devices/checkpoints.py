@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 
+from ptkstore.domain.streams.report_counts import REPORTS_STEP
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.devices import Counted, DevicePtk, Instances
 from ptkstore.ports.keys import KeyStore
@@ -78,14 +79,17 @@ def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Cou
     """Return what an epoch of a PTK begins with: the last checkpoint, else fresh instances around the last version.
 
     A checkpoint of an epoch that began for something else is not used. The noise of fresh instances moves their mean as
-    `start_puts` reports do. Reports count from the last version on, back to a checkpoint that is older, too.
+    `start_puts` reports do. Reports count from the last version on, back to a checkpoint that is older, too. A version
+    rounds its number down, so they count from the number farthest from the checkpoint that it may have had.
     """
     from ptklib.draw_discard.instances import start_instances, start_puts
 
     begin = ptk.start()
     before = begin.reports or 0
     if (kept := _checkpoint(ptk, checkpoints, keys)) is not None:
-        return Counted(kept.instances, before + abs(kept.puts - before))
+        return Counted(
+            kept.instances, before + max(kept.puts - before, before + REPORTS_STEP - 1 - kept.puts)
+        )
     fresh = start_instances(ptk.specification, begin.weights)
     return Counted(fresh, before + start_puts(ptk.specification))
 

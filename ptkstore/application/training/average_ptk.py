@@ -17,7 +17,7 @@ from ptkstore.domain.jobs import Job, JobKind, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.start_from import StartFrom
-from ptkstore.domain.streams.report_counts import Counts, reports_told
+from ptkstore.domain.streams.report_counts import REPORTS_STEP, Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
@@ -38,9 +38,6 @@ MOVED_TOO_FAR: Final = "average-moved-too-far"
 
 MOVED_RATE: Final = 0.01
 """Share of windows of honest reports whose average is refused, at most."""
-
-REPORTS_STEP: Final = 128
-"""A manifest counts reports in steps of so many."""
 
 ReadFound = Callable[[DevicePtk, Epoch], tuple[Counted, Counts]]
 
@@ -139,7 +136,8 @@ def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:
     `spread` is their sample variance over its expected value (Theorem 1), the mean over the weights; None of a single
     instance. `moved` is how far their mean is from where the last version was, in L2, or from where the model began.
     `reports` is how many were put since the model began, rounded down. `limit` is how far it may have moved by those
-    since the last version: at most one step more than the difference. It is None where that does not say its number.
+    since the last version, counted as at most one step more than they were, and after a loss two. It is None where that
+    version does not say its number.
     """
     import numpy as np
 

@@ -10,6 +10,9 @@ TAKEN: Final = "put"
 
 LEAST_TOLD: Final = 16
 
+REPORTS_STEP: Final = 128
+"""A manifest says how many reports were put since a model began, in steps of so many, rounded down."""
+
 Counts = Mapping[str, int]
 """How many reports had each outcome."""
 

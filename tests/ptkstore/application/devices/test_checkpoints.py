@@ -13,12 +13,14 @@ import pytest
 import redis
 
 from ptklib.draw_discard import Numeric, Specification
+from ptklib.draw_discard.instances import drift_limit
 from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore
 from ptkstore.adapters.objects import FsspecCheckpoints
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.devices.checkpoints import CheckpointWriter, start_of
 from ptkstore.application.devices.epochs import epoch_of
+from ptkstore.application.training.average_ptk import described
 from ptkstore.errors import Unavailable
 from ptkstore.ports.devices import DevicePtk, Epoch, Start
 
@@ -153,6 +155,29 @@ def test_fresh_instances_count_as_half_as_many_reports_as_they_are_from_the_last
     around = np.zeros(home.ptk.specification.n_weights)
     home.ptk = replace(home.ptk, start=lambda: Start(around, 1000))
     assert home.instances.counted(PTK, home.epoch().id).puts == 1000 + 3
+
+
+@pytest.mark.parametrize(
+    ("version", "checkpoint"), [(255, 127), (255, 130), (128, 127), (255, 400), (0, 127)]
+)
+@pytest.mark.parametrize("more", [0, 1, 126, 127, 254])
+def test_after_a_loss_the_limit_is_for_at_least_as_many_reports_as_came_on_both_ways(
+    home: Home, version: int, checkpoint: int, more: int
+) -> None:
+    def reports(count: int) -> None:
+        home.client.hincrby(f"ptkd:{PTK}:{home.epoch().id}:counts", "put", count)
+
+    reports(checkpoint - home.instances.counted(PTK, home.epoch().id).puts)
+    home.writer().write(PTK)
+    said = version // 128 * 128
+    home.ptk = replace(home.ptk, start=lambda: Start(np.zeros(home.ptk.specification.n_weights), said))
+    home.client.flushdb()
+    home.epoch()
+    reports(more)
+    limit = described(home.ptk, home.instances.counted(PTK, home.epoch().id))["limit"]
+    spec = home.ptk.specification
+    least = drift_limit(spec, abs(version - checkpoint) + more, 0.01) / 2.0**spec.grid_bits
+    assert limit >= least
 
 
 def test_what_did_not_change_is_not_written_again(home: Home) -> None:

@@ -461,9 +461,9 @@ def test_reports_of_before_a_loss_count_with_their_checkpoint(world: DeviceWorld
     specification, _ = world.begin_epoch()
     manifest, _ = published(world, 2)
     limit = (
-        drift_limit(specification, 128 + 128, 0.01) / 2.0**specification.grid_bits
-    )  # 512 - 302 is above 128
-    assert (manifest["instances"]["reports"], manifest["instances"]["limit"]) == (640, pytest.approx(limit))
+        drift_limit(specification, 256 + 128, 0.01) / 2.0**specification.grid_bits
+    )  # 512 + 127 - 302 is above 256
+    assert (manifest["instances"]["reports"], manifest["instances"]["limit"]) == (768, pytest.approx(limit))
 
 
 def test_a_version_that_was_rolled_back_limits_by_all_reports_since(world: DeviceWorld) -> None:
