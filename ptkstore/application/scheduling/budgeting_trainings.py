@@ -23,10 +23,9 @@ from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.released import ReleasedBudgeting
 from ptkstore.domain.budgeting.serving import served_in_turn
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.scheduling.block_rooms import coordinate_of
 from ptkstore.domain.scheduling.choices import ServedFirst, Significance
 from ptkstore.domain.scheduling.model import Proposal
-from ptkstore.domain.scheduling.orders import ORDERS
+from ptkstore.domain.scheduling.orders import ORDERS, Order
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -90,7 +89,7 @@ def next_looks(
         for line, left in rooms.items():
             those = [(one, found) for one, found in could if line_of(one.spec, policy) == line]
             if those:
-                yield from _in_order(those, left, policy, line)
+                yield from _in_order(those, left, ORDERS[policy.served_first])
 
     arrived = sorted(waiting, key=lambda one: (one.facts.arrived, one.spec.ptk_id))
     yield from served_in_turn(
@@ -102,13 +101,12 @@ def next_looks(
 
 
 def _in_order(
-    could: Sequence[tuple[WaitingPtk, Proposal]], left: WindowsLeft, policy: Policy, line: str
+    could: Sequence[tuple[WaitingPtk, Proposal]], left: WindowsLeft, order: Order
 ) -> list[WaitingPtk]:
-    """Return who could all be served by what a line has left, in the policy's order."""
-    at = coordinate_of(policy.accountant, policy.lines[line], [found.charge for _, found in could])
+    """Return who could all be served by what a line has left, in this order."""
     names = {one.spec.ptk_id: one for one, _ in could}
     proposals = [(found, one.facts.groups) for one, found in could]
-    return [names[ptk_id] for ptk_id in left.served_first(proposals, ORDERS[policy.served_first], at)]
+    return [names[ptk_id] for ptk_id in left.served_first(proposals, order)]
 
 
 def _next_look(

@@ -6,8 +6,9 @@ its whole loss on each of them, so each window is asked by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeAlias
 
 from ptkstore.domain.accounting.accountants import Caps, Charge, fit_together
@@ -98,35 +99,51 @@ class WindowsLeft:
         block = BudgetedBlock(place[0], cap, min(cap, max(0, left.amounts[at])))
         return block, replace(query, cost_nano=charge.amounts[at])
 
-    def served_first(
-        self, proposals: Iterable[tuple[Proposal, range]], order: Order, coordinate: int
-    ) -> tuple[str, ...]:
+    def served_first(self, proposals: Sequence[tuple[Proposal, range]], order: Order) -> tuple[str, ...]:
         """Return the names of PTKs in the order in which they are served.
 
         Parameters
         ----------
-        proposals : iterable of (Proposal, range)
+        proposals : sequence of (Proposal, range)
             Trainings that are asked for, each with the groups of blocks that it reads.
         order : Order
-        coordinate : int
-            Of the accountant, at which charges and what is left are measured.
+
+        Notes
+        -----
+        Charges and what is left are measured at the coordinate of the accountant at which all proposals together take
+        the least part of what their blocks have left.
         """
+        asked = {
+            one.ptk_id: [(window, group) for window in one.windows for group in groups]
+            for one, groups in proposals
+        }
+        at = min(
+            self._usable(),
+            key=lambda at: (
+                sum(self._part(place, one.charge, at) for one, _ in proposals for place in asked[one.ptk_id]),
+                -at,
+            ),
+        )
         numbers = {place: number for number, place in enumerate(self._left)}
         left = {
-            numbers[place]: (max(0, caps.amounts[coordinate]), max(0, caps.delta_atto))
+            numbers[place]: (max(0, caps.amounts[at]), max(0, caps.delta_atto))
             for place, caps in self._left.items()
         }
         claims = [
             Claim(
                 one.ptk_id,
                 one.arrived,
-                tuple(numbers[window, group] for window in one.windows for group in groups),
-                (one.charge.amounts[coordinate], one.charge.delta_atto),
+                tuple(numbers[place] for place in asked[one.ptk_id]),
+                (one.charge.amounts[at], one.charge.delta_atto),
             )
-            for one, groups in proposals
+            for one, _ in proposals
         ]
-        whole = self._caps.amounts[coordinate], self._caps.delta_atto
+        whole = self._caps.amounts[at], self._caps.delta_atto
         return tuple(claim.ptk_id for claim in order(claims, left, whole))
+
+    def _part(self, place: tuple[int, int], charge: Charge, at: int) -> float:
+        left = self._left[place].amounts[at]
+        return charge.amounts[at] / left if left > 0 else inf
 
     def take(self, windows: Iterable[int], groups: range, charge: Charge) -> None:
         """Take a charge off the blocks of some windows."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ptkstore.domain.scheduling.model import Proposal
+from ptkstore.domain.scheduling.queues import Awaited
 
 One = TypeVar("One")
 Found = TypeVar("Found")
@@ -29,18 +30,23 @@ def served_in_turn(
         Takes a training off what is left.
     in_order : callable, optional
         Sorts those who could be served before anything is taken. Each asks again in its turn, since others may have
-        taken what it asked for. By default who arrived first is served first.
+        taken what it asked for. Who has to be compared first asks again last, so that nothing is paid for a window that
+        others have taken. By default who arrived first is served first.
     """
     could: list[tuple[One, Proposal]] = []
+    later: list[One] = []
     for one in asking:
         found = next_look(one)
-        if isinstance(found, Proposal):
-            if in_order is not None:
+        if in_order is not None and not isinstance(found, Awaited):
+            if isinstance(found, Proposal):
                 could.append((one, found))
-                continue
+            else:
+                later.append(one)
+            continue
+        if isinstance(found, Proposal):
             take(one, found)
         yield one, found
-    for one in in_order(could) if in_order is not None and could else ():
+    for one in (*in_order(could), *later) if in_order is not None else ():
         found = next_look(one)
         if isinstance(found, Proposal):
             take(one, found)

@@ -106,9 +106,7 @@ class BudgetingState:
         self._work.count(len(self._left) // ASKED_A_STEP + len(could))
         names = {one.ptk_id: one for one, _ in could}
         proposals = [(found, one.groups) for one, found in could]
-        coordinate = self._stream.blocks[0].coordinate
-        order = ORDERS[self._served_first]
-        return [names[ptk_id] for ptk_id in self._left.served_first(proposals, order, coordinate)]
+        return [names[ptk_id] for ptk_id in self._left.served_first(proposals, ORDERS[self._served_first])]
 
     def may_have_more(self, one: Waiting) -> bool:
         """Return True: a newer window may always serve it."""

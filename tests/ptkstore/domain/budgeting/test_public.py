@@ -11,6 +11,7 @@ from ptkstore.domain.budgeting.online import Declined, Taken
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.scheduling.model import Look, MenuEntry, Proposal, Waiting
+from ptkstore.domain.scheduling.orders import by_arrival, by_dominant_share, by_efficiency
 from ptkstore.domain.scheduling.queues import Awaited
 
 CAPS = Caps((1_000, 2_000), 50)
@@ -104,3 +105,16 @@ def test_a_step_compares_with_the_loss_and_not_with_units_of_the_accountant() ->
     charge = Charge((1, 1))
     assert room.step((2, 0), query, charge, RULE, 1.99) is Declined.NOT_SIGNIFICANT
     assert isinstance(room.step((2, 0), query, charge, RULE, 2.0), Taken)
+
+
+def test_an_order_is_measured_where_the_windows_have_room() -> None:
+    """The first coordinate is used up. At the second, one of them takes more of its window than the other."""
+    room = WindowsLeft(Caps((100, 100), 0), {(0, 0): Caps((0, 50), 0), (1, 0): Caps((0, 100), 0)})
+    small, large = (
+        Proposal(name, 0, (window,), LOSS, Charge((1, units), 0), 100)
+        for name, window, units in (("small", 0, 40), ("large", 1, 60))
+    )
+    proposals = [(large, range(1)), (small, range(1))]
+    assert room.served_first(proposals, by_efficiency) == ("large", "small")  # .6 of what is left, against .8
+    assert room.served_first(proposals, by_dominant_share) == ("small", "large")
+    assert room.served_first(proposals, by_arrival) == ("large", "small")  # by name: they came together
