@@ -22,7 +22,8 @@ GLOSSARY: Final = {
         "charged, and the loss adds up with no loss of blocks."
     ),
     "spread": (
-        "How far the copies of the model differ, over what is expected of them. A healthy one is from .3 to 3."
+        "How far the copies of the model differ, over what is expected of them. With many weights it is nearly always "
+        "from .3 to 3."
     ),
     "drift": "How far the model moved since the version before, over all of its weights.",
     "spent": "Privacy loss of runs that opened rows. It never comes back.",

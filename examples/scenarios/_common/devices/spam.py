@@ -38,6 +38,9 @@ REFRESH = 100
 PUTS = 512
 """Reports that a range has to hold for; the store takes four to eight times those of the second before."""
 
+MOVED_RATE = 0.01
+"""Share of honest windows whose average may move beyond the limit, as the store has it."""
+
 WINDOWS = 10
 
 
@@ -147,7 +150,7 @@ def poisoned(
         before, taken = means, simulation.taken
         simulation.run(window)
         means = simulation.instances.mean(axis=0)
-        limit = drift_limit(specification, simulation.taken - taken, 1e-3)
+        limit = drift_limit(specification, simulation.taken - taken, MOVED_RATE)
         drifts.append(float(np.linalg.norm(means - before)) / limit)
     return Poisoned(
         task.judge.loss_and_accuracy(means / units),
