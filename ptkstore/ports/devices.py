@@ -75,6 +75,8 @@ class DevicePtk:
         The central version that its first epoch began around.
     refused_window : int or None
         The newest window whose average was refused.
+    last_rollback : int or None
+        The newest version that a rollback made.
     start : callable
         Reads what a new epoch begins around; `Unavailable` while that is on its way to the lake.
     """
@@ -89,18 +91,22 @@ class DevicePtk:
     reports_in_all: int
     start_from: StartFrom | None = None
     refused_window: int | None = None
+    last_rollback: int | None = None
     start: Callable[[], Start] = Start
 
     @property
     def begun_for(self) -> str:
-        """What an epoch of it is for, 64 characters: its specification and its start, after the last refused average.
+        """What an epoch of it is for, 64 characters.
 
-        An epoch that began for something else is over.
+        Its specification and its start, after the last refused average and the last rollback. An epoch that began for
+        something else is over.
         """
         digest = self.specification.digest
-        if self.refused_window is None and self.start_from is None:
+        if self.refused_window is None and self.start_from is None and self.last_rollback is None:
             return digest
         said = f"{digest} {self.start_from} {self.refused_window}"
+        if self.last_rollback is not None:
+            said += f" {self.last_rollback}"
         return hashlib.sha256(said.encode()).hexdigest()
 
     @property

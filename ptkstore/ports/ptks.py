@@ -97,6 +97,9 @@ class VersionsView(Protocol):
     def latest(self, ptk_id: str) -> Version | None:
         """Return the version of the highest number."""
 
+    def last_rollback(self, ptk_id: str) -> int | None:
+        """Return the number of the newest version that a rollback made; None if there is none."""
+
     def of(
         self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
     ) -> tuple[Version, ...]:

@@ -57,6 +57,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "profiles.of_job": ("profile/a",),
     "versions.get": (PTK, 1),
     "versions.latest": (PTK,),
+    "versions.last_rollback": (PTK,),
     "versions.of": (PTK,),
     "versions.of_jobs": (["train/a"],),
     "versions.lineage": (PTK, WindowId(STREAM, 0)),

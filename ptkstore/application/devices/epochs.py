@@ -19,7 +19,7 @@ _TRIES = 3
 def epoch_of(
     ptk_id: str, *, read_ptk: ReadDevicePtk, instances: Instances, start: Beginning
 ) -> tuple[DevicePtk, Epoch]:
-    """Return a PTK and its epoch, begun if there is none of its specification, or if an average of it was refused.
+    """Return a PTK and its epoch, begun if there is none for what the PTK is now: `DevicePtk.begun_for`.
 
     The catalog is read after the epoch: who finds that a specification was replaced never brings it back.
 

@@ -21,7 +21,7 @@ from ptkstore.domain.streams.report_counts import REPORTS_STEP, Counts, reports_
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
-from ptkstore.domain.versions.versions import Draft, Version, table_files
+from ptkstore.domain.versions.versions import Draft, Version, repeated_version, table_files
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.devices import Counted, DevicePtk, Epoch, InstancesView
@@ -235,10 +235,12 @@ def _notify_of_loss(
 ) -> None:
     """Tell the owner where the instances are others than those of the last version, and were not begun anew.
 
-    A changed PTK begins anew, and one whose average was refused.
+    A changed PTK begins anew, one whose average was refused, and one that was rolled back.
     """
     previous = uow.versions.latest(str(job.ptk_id))
     if previous is None or not is_of(previous, specification, start):
+        return
+    if repeated_version(previous.content) is not None:
         return
     if refused_window is not None and refused_window > previous.window_index:
         return

@@ -38,6 +38,7 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         window = uow.streams.progress(spec.stream).closed_before
         newest = uow.versions.latest(ptk_id)
         refused = uow.jobs.refused_average(ptk_id)
+        last_rollback = uow.versions.last_rollback(ptk_id)
         specification = specification_of(spec.estimator)
         if newest is None or not is_of(newest, specification.digest, spec.start_from):
             newest = None if spec.start_from is None else central_version(spec.start_from, uow)
@@ -53,6 +54,7 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         reports_in_all=policy.reports_in_all or 0,
         start_from=spec.start_from,
         refused_window=refused,
+        last_rollback=last_rollback,
         start=partial(_start, specification, newest, lake, is_placed=is_placed),
     )
 

@@ -14,7 +14,8 @@ from ptkstore.ports.runtime import Clock
 def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version:
     """Elect a version that repeats version `to`; it goes to the lake, to Feast and to subscribers as any other.
 
-    No row is read and no budget is spent: the state is public already. Repeating the request changes nothing.
+    No row is read and no budget is spent: the state is public already. Repeating the request changes nothing. The next
+    training goes on from that state; devices begin anew around it, as `DevicePtk.begun_for` changes.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, select, tuple_, union, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, tuple_, union, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -16,6 +16,7 @@ from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.ptks.lineage import AT_ONCE, lineage_since
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
+from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable
@@ -199,6 +200,13 @@ class SqlVersions(CatalogPart):
         )
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _version(row)
+
+    def last_rollback(self, ptk_id: str) -> int | None:
+        """Return the number of the newest version that a rollback made."""
+        made = given(t.jobs, ptk_id=ptk_id, kind=JobKind.ROLLBACK)
+        query = select(func.max(t.versions.c.number)).join(t.jobs).where(*made)
+        number: int | None = self._connection.execute(query).scalar_one()
+        return number
 
     def of(
         self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None

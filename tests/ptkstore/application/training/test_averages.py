@@ -466,20 +466,52 @@ def test_reports_of_before_a_loss_count_with_their_checkpoint(world: DeviceWorld
     assert (manifest["instances"]["reports"], manifest["instances"]["limit"]) == (768, pytest.approx(limit))
 
 
-def test_a_version_that_was_rolled_back_limits_by_all_reports_since(world: DeviceWorld) -> None:
+def test_after_a_rollback_devices_begin_anew_around_the_version_and_nobody_is_told_of_a_loss(
+    world: DeviceWorld,
+) -> None:
     for window in (1, 2):
         world.report([device_table()] * 200)
         world.close_phones(window)
         world.work(*AVERAGING)
+    Checkpoints(world.service, Event()).pass_once()
+    world.service.rollback_ptk(PTK, 1)
+    with pytest.raises(Unavailable, match="on its way to the lake"):
+        world.begin_epoch()
+    world.work(*AVERAGING)
+    for window in (3, 4):
+        world.close_phones(window)
+        world.work(*AVERAGING)
+    specification, epoch = world.begin_epoch()
+    (_, one), (before, two) = published(world, 1), published(world, 2)
+    (after, four), (goes_on, five) = published(world, 4), published(world, 5)
+    assert before["instances"]["epoch"] != after["instances"]["epoch"] == epoch.id
+    deviation = np.sqrt(specification.instance_variance) / 2.0**specification.grid_bits
+    assert np.linalg.norm(two - one) > 0
+    assert after["instances"]["moved"] == pytest.approx(np.linalg.norm(four - one))
+    limit = drift_limit(specification, 128, 0.01) / 2.0**specification.grid_bits
+    assert (after["instances"]["reports"], after["instances"]["limit"]) == (128, pytest.approx(limit))
+    assert np.abs(four - one).max() < 12 * deviation
+    assert goes_on["instances"]["epoch"] == epoch.id
+    assert np.array_equal(four, five)
+    assert world.notices() == []
+
+
+def test_after_a_rollback_to_another_model_devices_begin_with_zero(world: DeviceWorld) -> None:
+    world.report([device_table()] * 200)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    world.service.update_ptk(PTK, estimator=phishy(epsilon=2.0))
+    world.report([device_table()] * 200)
+    world.close_phones(2)
+    world.work(*AVERAGING)
     world.service.rollback_ptk(PTK, 1)
     world.work(*AVERAGING)
     world.close_phones(3)
     world.work(*AVERAGING)
-    specification, _ = world.begin_epoch()
-    (_, one), (manifest, four) = published(world, 1), published(world, 4)
-    limit = drift_limit(specification, 384 - 128 + 128, 0.01) / 2.0**specification.grid_bits
-    assert manifest["instances"]["moved"] == pytest.approx(np.linalg.norm(four - one))
-    assert manifest["instances"]["limit"] == pytest.approx(limit)
+    manifest, four = published(world, 4)
+    assert manifest["instances"]["epoch"] != published(world, 2)[0]["instances"]["epoch"]
+    assert manifest["instances"]["moved"] == pytest.approx(np.linalg.norm(four))
+    assert world.notices() == []
 
 
 def test_after_a_version_that_does_not_count_reports_there_is_no_limit(world: DeviceWorld) -> None:
