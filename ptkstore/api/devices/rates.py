@@ -18,7 +18,7 @@ TRIES_AT_ONCE, TRIES_PER_SECOND = 20.0, 1.0
 """Of one ticket, whatever it is sent for: a device needs three, and a few more where answers are lost."""
 
 BYTES_AT_ONCE = 64 * 2**20
-"""Of all reports that are being received."""
+"""Of all reports that are being received, or wait to be examined and put."""
 
 BYTES_OF_A_GATEWAY = BYTES_AT_ONCE // 4
 BODIES_OF_A_TICKET = 2
@@ -109,21 +109,21 @@ class TicketRates:
 
 
 class BodiesAtOnce:
-    """Bytes of bodies that are being received: of all, of the tickets of one gateway, and of one ticket."""
+    """Bytes of bodies that are held: of all, of the tickets of one gateway, and of one ticket."""
 
     def __init__(self) -> None:
         self._held: Counter[bytes] = Counter()
 
     @contextmanager
     def of(self, ticket: Ticket, n_bytes: int) -> Iterator[None]:
-        """Count a body while it is received, or refuse it with `TooManyRequests`."""
+        """Count a body while it is held, or refuse it with `TooManyRequests`."""
         most = {
             b"": BYTES_AT_ONCE,
             ticket.gateway: BYTES_OF_A_GATEWAY,
             ticket.mark: BODIES_OF_A_TICKET * n_bytes,
         }
         if any(self._held[one] + n_bytes > limit for one, limit in most.items()):
-            raise TooManyRequests("many reports are being received; send this one again later")
+            raise TooManyRequests("many reports are being taken; send this one again later")
         for one in most:
             self._held[one] += n_bytes
         try:

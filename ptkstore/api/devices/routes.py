@@ -10,7 +10,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NoReturn
 
 from anyio import CapacityLimiter, to_thread
@@ -167,19 +167,21 @@ class DeviceRoutes:
         model = await self._model(ticket)
         if length != model.n_bytes:
             self._refused(Refusal.REPORT, ticket, "length")
-        report = await self._received(receive, model.n_bytes, ticket)
+        with ExitStack() as held:
+            await self._take(await self._received(receive, model.n_bytes, ticket, held), model, ticket)
+        self._counts.saw(model.ptk_id, "put")
+        await self._send(scope, send, 204, b"", ())
+
+    async def _take(self, report: bytes, model: ServedModel, ticket: Ticket) -> None:
         self._count_rate(ticket, "put")
-        if (refusal := await self._service.reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
+        reports = self._service.reports
+        if (refusal := await reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
             self._rates.give_back(ticket.gateway, "put")
             self._refused(refusal, ticket)
         if (failed := await self._failed_test(model, report)) is not None:  # of a spent ticket: once for each
             self._refused(Refusal.REPORT, ticket, failed)
-        if (
-            refusal := await self._service.reports.put(model.ptk_id, model.epoch, model.k, report)
-        ) is not None:
+        if (refusal := await reports.put(model.ptk_id, model.epoch, model.k, report)) is not None:
             self._refused(refusal, ticket)
-        self._counts.saw(model.ptk_id, "put")
-        await self._send(scope, send, 204, b"", ())
 
     def _admitted(self, scope: Scope) -> tuple[Ticket, int | None]:
         """Return the ticket of a request and how long its body is, None if that is not said; nothing is read."""
@@ -218,21 +220,24 @@ class DeviceRoutes:
         with _limited(ticket):
             self._rates.take(ticket.gateway, kind)
 
-    async def _received(self, receive: Receive, length: int, ticket: Ticket) -> bytes:
-        """Read a body of this length; for one that is not there yet, the ticket is looked at first."""
+    async def _received(self, receive: Receive, length: int, ticket: Ticket, held: ExitStack) -> bytes:
+        """Read a body of this length; for one that is not there yet, the ticket is looked at first.
+
+        The body is counted until `held` ends. What waits for a test so has a limit, and beyond it no ticket is spent.
+        """
         try:
             async with asyncio.timeout(BODY_WITHIN_SECONDS + length / BYTES_PER_SECOND):
                 part, more = await _part(receive, ticket)
-                if not more:
-                    return part
-                refusal = await self._service.reports.may_put(ticket.ptk_id, ticket.epoch, ticket.mark)
-                if refusal is not None:
-                    self._refused(refusal, ticket)
-                with _limited(ticket), self._bodies.of(ticket, length):
-                    parts = [part]
-                    while more:
-                        part, more = await _part(receive, ticket)
-                        parts.append(part)
+                if more:
+                    refusal = await self._service.reports.may_put(ticket.ptk_id, ticket.epoch, ticket.mark)
+                    if refusal is not None:
+                        self._refused(refusal, ticket)
+                with _limited(ticket):
+                    held.enter_context(self._bodies.of(ticket, length))
+                parts = [part]
+                while more:
+                    part, more = await _part(receive, ticket)
+                    parts.append(part)
                 return b"".join(parts)
         except TimeoutError:
             raise _Refused(408, "too-slow", "the body came too slowly", "slow", ticket.ptk_id) from None

@@ -55,7 +55,7 @@ def test_replays_at_once_count_once(phones: Phones) -> None:
         replies = list(threads.map(lambda by: phones.put(ticket, step(drawn, by)), range(1, 17)))
     codes = [reply.status_code for reply in replies]
     assert codes.count(204) == 1
-    assert codes.count(409) == 15
+    assert set(codes) <= {204, 409, 429}  # 429: two of one ticket are held at once
     after = phones.instances()
     assert sum(after[place] != before[place] for place in before) == 1
 

@@ -7,16 +7,19 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 
 from ptkstore.api import connections
 from ptkstore.api import device_counts as counts
+from ptkstore.api.devices import rates
 from ptkstore.application.devices.served_models import ServedModel
 from ptkstore.domain.identity import Role
 from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, specification, step
@@ -303,6 +306,37 @@ def test_older_ranges_are_looked_at_beside_what_others_ask(
         ticket, drawn = phones.drawn()
         assert phones.put(ticket, step(drawn, by)).status_code in (204, 422)
     assert looked == [False, False]
+
+
+def test_reports_that_wait_for_older_ranges_are_counted_and_one_more_costs_no_ticket(
+    phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, test = Event(), ServedModel.failed_test
+
+    def waits(model: ServedModel, one: bytes, *, older: bool = True) -> object:
+        assert not older or goes_on.wait(60)
+        return test(model, one, older=older)
+
+    def spent() -> int:
+        return [phones.redis.get(key) for key in phones.redis.keys("ptkd:ticket:*")].count(b"put")
+
+    monkeypatch.setattr(ServedModel, "failed_test", waits)
+    monkeypatch.setattr(rates, "BYTES_OF_A_GATEWAY", 2 * phones.n_bytes)
+    honest, *waiting = (phones.drawn() for _ in range(3))
+    before = phones.instances()
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            replies = [threads.submit(phones.put, ticket, step(drawn, 2**30)) for ticket, drawn in waiting]
+            until(lambda: spent() == 2, seconds=30)
+            full = phones.put(honest[0], step(honest[1]))
+            assert problem(full) == (429, "too-many-requests")
+            assert int(full.headers["retry-after"]) >= 1
+            assert spent() == 2
+        finally:
+            goes_on.set()
+        assert [problem(one.result()) for one in replies] == [(422, "report-refused")] * 2
+    assert phones.instances() == before
+    assert phones.put(honest[0], step(honest[1])).status_code == 204
 
 
 @pytest.mark.parametrize("days", [365, -365])
