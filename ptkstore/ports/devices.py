@@ -154,7 +154,8 @@ class InstancesView(Protocol):
         """Return the instances of an epoch as a window closes, and what came of reports meanwhile.
 
         Both are as they were at one moment, but for reports that are being written then. It is remembered what had been
-        counted, so that the next window counts on from there; reading a window again counts from the same place.
+        counted when a window was read first, and the next one counts on from there: if it is read again, some reports
+        count twice and none is missing. Reading a window again counts from the same place.
 
         Parameters
         ----------

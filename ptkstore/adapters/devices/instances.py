@@ -86,7 +86,7 @@ class RedisInstances:
             before = now.pop(_BEFORE, 0)
             marks = {int(number): json.loads(text) for number, text in marked.items()}
             marks = {number: counts for number, counts in marks.items() if number < window}
-            commands.hset(key, str(window), json.dumps(now))
+            commands.hsetnx(key, str(window), json.dumps(now))  # the first: "at most" holds whoever publishes
             if gone := [number for number in marks if since in marks and number < since]:
                 commands.hdel(key, *map(str, gone))
             commands.get(epoch_key(ptk_id))
