@@ -46,8 +46,6 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     one is a PTK of which nothing but its epsilon and delta is known. Where trainings are spread over several
     partitions, the room is that of one way to spread them: another way may leave more, and none of this is promised.
 
-    On an adaptive stream nobody is promised room: a newcomer waits for a block, and an empty one has all of it.
-
     Only the team's own budget is looked at: what teams of other contexts reserve is not told.
     """
     try:
@@ -59,8 +57,6 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     if capacity is None:  # all of it is reserved for single PTKs
         return Room(NO_LOSS, NO_LOSS, policy.accountant, context)
     members = [one for one in specs if policy.line_of(one.ptk_id) == line]
-    if policy.scheduler.lets_wait:
-        members = []
     return Room(capacity, _left(members, room_of(policy, line), policy), policy.accountant, context)
 
 

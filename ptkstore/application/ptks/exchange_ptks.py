@@ -53,7 +53,8 @@ class Admission:
     """Why some PTKs would be refused, by id in the order they were asked for; nothing is promised by what is missing.
 
     `at_once` where what is wanted has room only after what goes has gone, so that it must come in one step. `room` is
-    what the team may still reserve once all that is not refused has come; None from a server that does not tell.
+    what the team may still reserve once all that is not refused has come; None where no PTK reserves anything when it
+    comes (on devices, and where PTKs wait), and from a server that does not tell.
     `returning` has the newest version, 0 for none, of each PTK whose name was deregistered and would come back.
     """
 
@@ -111,7 +112,8 @@ def admit_ptks(
         decision = _decided(uow, owner, team, wanted, leaving, features)
         new = [spec.ptk_id for spec in decision.changed if spec.ptk_id not in decision.registered]
         back = _returning(uow, new)
-    room = None if owner.policy.on_devices else room_left(team, decision.after, owner.policy)
+    unreserved = owner.policy.on_devices or owner.policy.scheduler.lets_wait
+    room = None if unreserved else room_left(team, decision.after, owner.policy)
     if decision.refusals:
         return Admission(decision.refusals, room=room, returning=back)
     return Admission({}, not _fit_one_by_one(decision, owner.policy), room, back)

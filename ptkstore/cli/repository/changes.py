@@ -81,7 +81,7 @@ def plan(
     with _store(url, home) as store:
         changes = store.plan(repository, prune=prune, audit=not skip_audit, tell=_tell)
         staying = () if prune else store.undeclared(repository)
-    _show(repository, (*changes, *staying), as_json=as_json)
+    _show((*changes, *staying), as_json=as_json, declared=bool(repository.ptks))
     if not as_json and (changes or staying):
         for line in _rooms(changes):
             console.print(one_line(line), highlight=False, soft_wrap=True)
@@ -113,7 +113,7 @@ def apply(
             changes = store.apply(repository, prune=names)  # no PTK that nobody was asked about
         else:
             changes = store.apply(repository, prune=prune)
-    _show(repository, changes, as_json=as_json)
+    _show(changes, as_json=as_json, declared=bool(repository.ptks))
 
 
 @answers
@@ -135,8 +135,12 @@ def destroy(
     team = Repository(team_of(folder), ())
     with _store(url, home) as store:
         changes = store.apply(team, prune=True) if yes else store.plan(team, prune=True)
-    _show(team, changes, as_json=as_json)
-    if changes and not yes and not as_json:
+    _show(changes, as_json=as_json)
+    if as_json:
+        return
+    if not changes:
+        console.print("the team has no PTK")
+    elif not yes:
         console.print("nothing was done: say --yes to do it")
 
 
@@ -162,7 +166,8 @@ def _store(url: str | None, home: Path | None) -> Store:
     return opened(home) if url is None else at_url(url)
 
 
-def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -> None:
+def _show(changes: Sequence[Change], *, as_json: bool, declared: bool = True) -> None:
+    """Print what changes; and whether the repository has `declared` anything, where that was read."""
     if as_json:
         print_json([asdict(change) for change in changes])
         return
@@ -186,8 +191,8 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
                 console.print(f"    {one_line(': '.join(about))}", highlight=False)
         if change.reason:
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
-    if not changes:
-        console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+    if not declared:
+        console.print("the repository declares no PTK: assign each to a name in its ptks.py", highlight=False)
 
 
 def _show_reports(stream: str, reports: ReportsPlanned) -> None:
@@ -246,16 +251,19 @@ def _value(value: Any) -> str:
 
 
 def _reserved(change: Change) -> str:
+    prune = "; --prune deregisters it" if change.action == "stay" else ""
     if change.per_device is not None:
+        if change.action == "deregister":
+            return "devices report no more to it; what they lost stays lost"
         one = change.per_device
         return (
             f"a device loses epsilon {one['report']:g} per report ({one['one_weight']:g} per weight), "
-            f"{one['one_window']:g} per window, {one['in_all']:g} in all; no block is charged"
+            f"{one['one_window']:g} per window, {one['in_all']:g} in all; no block is charged{prune}"
         )
     if change.action == "deregister":
         return f"frees epsilon {change.epsilon_before:g} a window"
     if change.action == "stay":
-        return f"reserves epsilon {change.epsilon:g}, delta {change.delta:g} a window; --prune deregisters it"
+        return f"reserves epsilon {change.epsilon:g}, delta {change.delta:g} a window{prune}"
     now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a window"
     changed = change.action == "update" and change.epsilon != change.epsilon_before
     return f"{now}, epsilon was {change.epsilon_before:g}" if changed else now

@@ -63,7 +63,7 @@ class Change:
     was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
     one `report`, of `one_weight` of it, of `one_window` and `in_all`. Then `epsilon` is that of one report, and no
     window reserves anything of it. `reports` says in a plan how many reports such a PTK needs, and how many come.
-    `room` is what the whole plan leaves on the stream; None where nobody can tell.
+    `room` is what the whole plan leaves on the stream; None where nobody can tell, on devices and where PTKs wait.
     """
 
     action: str
@@ -141,11 +141,12 @@ def planned(
 def undeclared(service: StoreService, repository: Repository) -> tuple[Change, ...]:
     """Return the team's PTKs that are registered and not declared by its repository: without `prune` they `stay`."""
     specs = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
+    policies = {stream.name: stream.policy for stream in service.streams()}
     return tuple(
         replace(
             gone, action="stay", epsilon=specs[gone.ptk_id].loss.epsilon, delta=specs[gone.ptk_id].loss.delta
         )
-        for gone in _removals(repository, specs)
+        for gone in _removals(repository, specs, policies)
     )
 
 
@@ -212,7 +213,7 @@ class _Step:
         self.compared = [(self._compared(ptk), ptk) for ptk in repository.ptks]
         self._undeclared = [
             one
-            for one in _removals(repository, self.specs)
+            for one in _removals(repository, self.specs, self._policies)
             if isinstance(prune, bool) or not prune or one.ptk_id in frozenset(prune)
         ]
         self._sent: set[str | None] = set()
@@ -425,10 +426,21 @@ def _held(spec: PtkSpec) -> float:
     return 0.0 if spec.is_averaged else spec.loss.epsilon
 
 
-def _removals(repository: Repository, specs: Mapping[str, PtkSpec]) -> list[Change]:
+def _removals(
+    repository: Repository, specs: Mapping[str, PtkSpec], policies: Mapping[str, Policy]
+) -> list[Change]:
     declared = {f"{repository.team}.{ptk.name}" for ptk in repository.ptks}
     return [
-        Change("deregister", ptk_id, 0.0, 0.0, _held(spec), spec.assurance.value, stream=spec.stream)
+        Change(
+            "deregister",
+            ptk_id,
+            0.0,
+            0.0,
+            _held(spec),
+            spec.assurance.value,
+            stream=spec.stream,
+            per_device=_per_device(spec.estimator, policies.get(spec.stream)),
+        )
         for ptk_id, spec in sorted(specs.items())
         if ptk_id not in declared
     ]

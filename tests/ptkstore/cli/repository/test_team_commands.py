@@ -213,6 +213,53 @@ def test_a_plan_shows_each_field_that_changes_what_stays_and_a_summary(line: Lin
     assert (old["epsilon"], old["epsilon_before"], old["changes"]) == (0.1, 0.1, [])
 
 
+def test_a_ptk_that_devices_train_stays_without_reserving_anything(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "safety"
+    folder.mkdir()
+    (folder / "team.toml").write_text('team = "safety"\n')
+    (folder / "ptks.py").write_text(
+        "from ptklib import DrawDiscardModel\nfrom ptkstore import PTK\n"
+        'phishy = PTK("phishy", "phones", DrawDiscardModel({"links": (0, 20)}, "spam", epsilon=3.47))\n'
+    )
+    line.run(
+        *("stream", "create", "phones", "--team", "safety", "--schema", "at:timestamp,links:int64,spam:bool"),
+        *("--time-column", "at", "--rows", "on-devices", "--report-epsilon", "3.47"),
+        *("--reports-per-window", "1", "--reports-in-all", "8"),
+    )
+    line.run("apply", str(folder))
+    (folder / "ptks.py").write_text("")
+    told = line.run("plan", str(folder)).stdout
+    assert (
+        "! stays safety.phishy  a device loses epsilon 3.47 per report (3.47 per weight), 3.47 per window, "
+        "27.76 in all; no block is charged; --prune deregisters it\n"
+    ) in told
+    assert "reserves" not in told
+    assert "the repository declares no PTK: assign each to a name in its ptks.py\n" in told
+    pruned = line.run("plan", str(folder), "--prune").stdout
+    assert "deregister safety.phishy  devices report no more to it; what they lost stays lost\n" in pruned
+    assert "declares no PTK: assign" in line.run("apply", str(folder)).stdout
+    line.run("destroy", str(folder), "--yes")
+    assert line.run("destroy", str(folder)).stdout == "the team has no PTK\n"
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        ("--scheduler", "adaptive"),
+        ("--scheduler", "budgeting", "--least-significance", "2", "--most-significance", "10"),
+    ],
+)
+def test_no_room_is_told_where_ptks_wait(line: Line, tmp_path: Path, scheduler: tuple[str, ...]) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line, *scheduler)
+    told = line.run("plan", str(folder), "--skip-audit").stdout
+    assert "1 to register" in told
+    assert "room left" not in told
+    (row,) = line.json("plan", str(folder), "--skip-audit")
+    assert row["room"] is None
+
+
 def test_what_was_pruned_by_mistake_comes_back(line: Line, tmp_path: Path) -> None:
     folder = begun(line, tmp_path)
     declared = (folder / "ptks.py").read_text()
