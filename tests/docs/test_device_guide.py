@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.guides import run
+from tests.support.guides import begun, run
 
 
-def test_the_stream_of_the_guide_is_made_and_shown(repository: Path, tmp_path: Path) -> None:
-    guide = (repository / "docs/guide/device-streams.md").read_text()
-    (commands,) = re.findall(r"<!-- example: tested as it stands -->\n```bash\n(.*?)```", guide, re.DOTALL)
-    shown = run(f"{commands}\nptk stream show phones", tmp_path, tmp_path)
+def test_the_stream_and_the_ptk_of_the_guide_are_made_and_shown(repository: Path, tmp_path: Path) -> None:
+    commands = begun(repository / "docs/guide/device-streams.md")
+    shown = run(f"{commands}\nptk stream show phones\nptk list", tmp_path, tmp_path)
+    assert "safety.phishy" in shown
     assert "its rows stay on devices" in shown
     assert "report_epsilon: 3.47" in shown
     assert "reports_in_all: 8" in shown

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ptklib.draw_discard import Categorical, DeviceError, Limits, Numeric, Odometer, Specification, refusals
+from ptklib.draw_discard import DeviceError, Limits, Numeric, Odometer, Specification, refusals
 from ptklib.draw_discard.limits import StreamLimits
 from ptklib.draw_discard.record import Record, Report
 from tests.support.device_server import DRAW, PUT, SPECIFICATION, served
@@ -18,7 +18,7 @@ from tests.support.node import node
 
 PAGE = "docs/reference/devices.md"
 ONE = Specification(
-    features=[Categorical("hour", list(range(24)))], label=Numeric("clicked", 0, 1), epsilon=3.47
+    features=[Numeric("length", 0, 2_000), Numeric("links", 0, 20)], label=Numeric("spam", 0, 1), epsilon=3.47
 )
 
 
