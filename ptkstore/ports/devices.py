@@ -77,8 +77,12 @@ class DevicePtk:
         The newest window whose average was refused.
     last_rollback : int or None
         The newest version that a rollback made.
+    last : callable
+        Reads where the last version was, or what the model began with before the first; None where that version cannot
+        be read, `Unavailable` while it is on its way to the lake.
     start : callable
-        Reads what a new epoch begins around; `Unavailable` while that is on its way to the lake.
+        Reads what a new epoch begins around: `last`, or what the model began with where that is None; `Unavailable` as
+        there, and where nobody can read `start_from`.
     """
 
     ptk_id: str
@@ -92,6 +96,7 @@ class DevicePtk:
     start_from: StartFrom | None = None
     refused_window: int | None = None
     last_rollback: int | None = None
+    last: Callable[[], Start | None] = Start
     start: Callable[[], Start] = Start
 
     @property

@@ -18,6 +18,7 @@ from ptkstore.domain.accounting.losses import NO_LOSS
 from ptkstore.domain.streams.report_counts import TAKEN
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Closing, Policy, RowPlace, Stream
+from ptkstore.domain.versions.versions import version_path
 from ptkstore.ports.devices import Epoch
 from tests.support.world import DAY, ORIGIN, World
 
@@ -89,6 +90,14 @@ class DeviceWorld(World):
     def close_phones(self, windows: int) -> None:
         """Close the first so many windows."""
         self.service.close_windows(PHONES, ORIGIN + windows * DAY)
+
+    def damage(self, ptk_id: str, number: int) -> None:
+        """Leave nothing to read of a version's tables in the lake."""
+        files = list((Path(self.service.settings.lake) / version_path(ptk_id, number)).glob("*.parquet"))
+        assert files
+        for file in files:
+            file.chmod(0o600)
+            file.write_bytes(b"damaged")
 
     def begin_epoch(self) -> tuple[Specification, Epoch]:
         """Have devices begin, as their first draw does."""

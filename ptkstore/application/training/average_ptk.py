@@ -137,7 +137,7 @@ def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:
     instance. `moved` is how far their mean is from where the last version was, in L2, or from where the model began.
     `reports` is how many were put since the model began, rounded down. `limit` is how far it may have moved by those
     since the last version, counted as at most one step more than they were, and after a loss two. It is None where that
-    version does not say its number.
+    version does not say its number. Against a last version that cannot be read nothing is measured: both are None.
     """
     import numpy as np
 
@@ -145,14 +145,15 @@ def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:
     from ptklib.draw_discard.instances import drift_limit
 
     specification, instances = ptk.specification, found.instances
-    spread = limit = None
+    spread = moved = limit = None
     if len(instances) > 1:
         variances = instances.var(axis=0, ddof=1, dtype=np.float64)
         spread = float(variances.mean() / specification.instance_variance)
-    before, reports = ptk.start(), found.puts // REPORTS_STEP * REPORTS_STEP
-    average = average_instances(specification, instances)
-    moved = float(np.linalg.norm(average if before.weights is None else average - before.weights))
-    if before.reports is not None:
+    before, reports = ptk.last(), found.puts // REPORTS_STEP * REPORTS_STEP
+    if before is not None:
+        average = average_instances(specification, instances)
+        moved = float(np.linalg.norm(average if before.weights is None else average - before.weights))
+    if before is not None and before.reports is not None:
         lately = abs(reports - before.reports) + REPORTS_STEP
         limit = drift_limit(specification, lately, MOVED_RATE) / 2.0**specification.grid_bits
     return {"k": len(instances), "spread": spread, "moved": moved, "limit": limit, "reports": reports}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.local_losses import specification_of
@@ -40,9 +41,15 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         refused = uow.jobs.refused_average(ptk_id)
         last_rollback = uow.versions.last_rollback(ptk_id)
         specification = specification_of(spec.estimator)
-        if newest is None or not is_of(newest, specification.digest, spec.start_from):
-            newest = None if spec.start_from is None else central_version(spec.start_from, uow)
-        is_placed = newest is None or not waits_for_lake(newest, uow)
+        first: Callable[[], Start] = Start
+        if spec.start_from is not None:
+            central = central_version(spec.start_from, uow)
+            first = partial(
+                _central, specification, central, lake, is_placed=not waits_for_lake(central, uow)
+            )
+        last: Callable[[], Start | None] = first
+        if newest is not None and is_of(newest, specification.digest, spec.start_from):
+            last = partial(_own, newest, lake, is_placed=not waits_for_lake(newest, uow))
     return DevicePtk(
         ptk_id=ptk_id,
         stream=spec.stream,
@@ -55,7 +62,8 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         start_from=spec.start_from,
         refused_window=refused,
         last_rollback=last_rollback,
-        start=partial(_start, specification, newest, lake, is_placed=is_placed),
+        last=last,
+        start=partial(_start, last, first),
     )
 
 
@@ -69,30 +77,45 @@ def central_version(start: StartFrom, uow: CatalogView) -> Version:
     return uow.versions.get(start.ptk_id, start.number)
 
 
-def _start(specification: Specification, version: Version | None, lake: Lake, *, is_placed: bool) -> Start:
-    """The weights of a version of this specification, or of a central one that devices begin with; zero for None.
+def _own(version: Version, lake: Lake, *, is_placed: bool) -> Start | None:
+    """The weights of a version that devices trained; None where it cannot be read."""
+    _check_is_placed(version, is_placed)
+    try:
+        weights = _fitted(version, lake).weights_
+    except (PtklibError, CorruptObject, UnknownName):
+        return None
+    return Start(weights, version.content["instances"].get("reports"))
 
-    Zero, too, where a version of its own cannot be read.
-    """
-    from ptklib.base import DPEstimator
-    from ptklib.state import ReleasedState
+
+def _central(specification: Specification, version: Version, lake: Lake, *, is_placed: bool) -> Start:
+    """The weights of a central version that devices begin with."""
     from ptklib.warm_start import warm_start
 
-    if version is None:
-        return Start()
-    if not is_placed:
-        raise Unavailable(f"version {version.number} of PTK {version.ptk_id} is on its way to the lake")
+    _check_is_placed(version, is_placed)
     try:
-        fitted = DPEstimator.from_state(ReleasedState.from_files(state_files_of(version, lake)))
-        if not is_local(version.content):
-            return Start(warm_start(specification, fitted))
-        return Start(fitted.weights_, version.content["instances"].get("reports"))
+        return Start(warm_start(specification, _fitted(version, lake)))
     except (PtklibError, CorruptObject, UnknownName) as error:
-        if is_local(version.content):
-            return Start()
         raise Unavailable(
             f"devices cannot begin with version {version.number} of {version.ptk_id}"
         ) from error
+
+
+def _start(last: Callable[[], Start | None], first: Callable[[], Start]) -> Start:
+    """What an epoch begins around: the last version, or what devices began with where that cannot be read."""
+    found = last()
+    return first() if found is None else found
+
+
+def _check_is_placed(version: Version, is_placed: bool) -> None:
+    if not is_placed:
+        raise Unavailable(f"version {version.number} of PTK {version.ptk_id} is on its way to the lake")
+
+
+def _fitted(version: Version, lake: Lake) -> Any:
+    from ptklib.base import DPEstimator
+    from ptklib.state import ReleasedState
+
+    return DPEstimator.from_state(ReleasedState.from_files(state_files_of(version, lake)))
 
 
 def is_of(version: Version, specification: str, start: StartFrom | None) -> bool:

@@ -520,5 +520,5 @@ def test_after_a_version_that_does_not_count_reports_there_is_no_limit(world: De
     world.work(*AVERAGING)
     _, epoch = world.begin_epoch()
     found, ptk = world.service.instances.counted(PTK, epoch.id), world.service.device_ptk(PTK)
-    of_before = replace(ptk, start=lambda: replace(ptk.start(), reports=None))
+    of_before = replace(ptk, last=lambda: replace(ptk.start(), reports=None))
     assert described(of_before, found) == {**described(ptk, found), "limit": None}

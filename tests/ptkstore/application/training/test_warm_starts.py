@@ -193,3 +193,42 @@ def test_devices_wait_until_it_is_in_the_lake(world: DeviceWorld) -> None:
         world.begin_epoch()
     world.work("place")
     world.begin_epoch()
+
+
+def test_nothing_is_measured_against_a_version_that_cannot_be_read(world: DeviceWorld) -> None:
+    register(world, begin_with())
+    close(world, 1)
+    world.damage(PTK, 1)
+    close(world, 2)
+    close(world, 3)
+    first, second, third = (world.service.version(PTK, number).content for number in (1, 2, 3))
+    assert {one["instances"]["epoch"] for one in (first, second, third)} == {first["instances"]["epoch"]}
+    assert (second["instances"]["moved"], second["instances"]["limit"]) == (None, None)
+    assert third["instances"]["moved"] == 0
+    assert third["instances"]["limit"] > 0
+    assert world.notices() == []
+
+
+def test_where_the_last_version_cannot_be_read_devices_begin_with_the_central_one(world: DeviceWorld) -> None:
+    register(world, begin_with())
+    close(world, 1)
+    world.damage(PTK, 1)
+    world.lose_instances()
+    specification, _ = world.begin_epoch()
+    close(world, 2)
+    start = warm_start(specification, weights(world, "taxi.central", 1))
+    deviation = np.sqrt(specification.noise_variance / 2) / 2.0**specification.grid_bits
+    assert np.abs(weights(world, PTK, 2).weights_ - start).max() < 12 * deviation
+
+
+def test_where_neither_can_be_read_devices_wait_and_an_epoch_goes_on(world: DeviceWorld) -> None:
+    register(world, begin_with())
+    close(world, 1)
+    world.damage(PTK, 1)
+    world.damage("taxi.central", 1)
+    close(world, 2)
+    assert world.service.version(PTK, 2).content["instances"]["moved"] is None
+    world.damage(PTK, 2)
+    world.lose_instances()
+    with pytest.raises(Unavailable, match=r"cannot begin with version 1 of taxi\.central"):
+        world.begin_epoch()
