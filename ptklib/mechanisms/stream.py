@@ -10,11 +10,11 @@ _ZEROS = memoryview(bytes(2**18))
 
 
 class KeyStream:
-    """A stream of independent uniform bytes, for one short piece of work in one process.
+    """A stream of independent uniform bytes, for one piece of work in one process.
 
     Notes
     -----
-    A stream is made where it is used and dropped afterwards; nothing keeps one. So there is no generator a
+    A stream is made where it is used and dropped with that work; nothing keeps one. So there is no generator a
     forked worker could inherit, and no key that could tell yesterday's noise.
     """
 

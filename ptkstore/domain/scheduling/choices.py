@@ -49,7 +49,7 @@ class ServedFirst(StrEnum):
     """In which order PTKs are served that ask for windows at the same time, under `budgeting`.
 
     `arrival` serves who came first. `dpf` serves the smallest dominant share of a block first, and `dpack` the least
-    demand for what blocks have left, so that most PTKs are served. A PTK that asks for much may then wait longer.
+    demand for what blocks have left, so that most PTKs are served. A PTK that asks for much may then wait for ever.
     """
 
     ARRIVAL = "arrival"
