@@ -41,7 +41,8 @@ def smallest(could: Sequence[tuple[str, Proposal]]) -> list[str]:
 
 
 def served(block: Block, *names: str, ordered: bool) -> dict[str, Found]:
-    found = served_in_turn(names, block.next_look, block.take, smallest if ordered else None)
+    found = list(served_in_turn(names, block.next_look, block.take, smallest if ordered else None))
+    assert sorted(name for name, _ in found) == sorted(names)  # each is told once
     return {name: "served" if isinstance(one, Proposal) else one for name, one in found}
 
 
