@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +18,9 @@ import redis
 
 from ptklib.draw_discard import Numeric, Specification
 from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.api import device_counts
 from ptkstore.domain.identity import Role
+from ptkstore.domain.tickets import Ticket
 from ptkstore.errors import UnknownName
 from ptkstore.ports.devices import DevicePtk
 from ptkstore.wiring.devices import Devices
@@ -51,6 +56,11 @@ class Phones:
         tickets: list[str] = reply.json()["tickets"]
         return tickets
 
+    def read(self, ticket: str) -> Ticket:
+        found = self.api.world.service.devices.read_ticket(ticket)
+        assert isinstance(found, Ticket)
+        return found
+
     def specified(self, ticket: str) -> httpx.Response:
         return self.device.get("/v1/device/specification", headers=carrying(ticket))
 
@@ -79,6 +89,24 @@ class Phones:
         (key,) = self.redis.keys("*:instances")
         found: dict[bytes, bytes] = self.redis.hgetall(key)
         return found
+
+    def shown(self, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
+        """What this process has counted, by PTK and outcome, once the minute is over."""
+        clock = time.monotonic() + 2 * device_counts.TICK_SECONDS
+        tally = self.api.app.state.device_counts
+        monkeypatch.setattr(tally, "_clock", lambda: clock)
+        return Counter(tally.shown())
+
+    def sent(self, head: str, body: bytes = b"", *, cut: bool = False) -> bytes:
+        """What the server answers until it ends the connection; `cut` ends it from here, however little was sent."""
+        with socket.create_connection(("127.0.0.1", self.api.port), timeout=30) as wire:
+            wire.sendall(head.replace("\n", "\r\n").encode("latin-1") + body)
+            if cut:
+                wire.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := wire.recv(65536):
+                answer += part
+        return answer
 
 
 def carrying(ticket: str) -> dict[str, str]:

@@ -17,11 +17,12 @@ from threading import Event
 import numpy as np
 import pytest
 
+from ptkstore.adapters.devices import RedisReports
 from ptkstore.api import connections
-from ptkstore.api import device_counts as counts
 from ptkstore.api.devices import rates
 from ptkstore.application.devices.served_models import ServedModel
 from ptkstore.domain.identity import Role
+from ptkstore.domain.tickets import Refusal
 from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, specification, step
 from tests.support.api_server import Api, problem
 from tests.support.waiting import until
@@ -29,14 +30,6 @@ from tests.support.waiting import until
 
 def report(values: object) -> bytes:
     return np.broadcast_to(np.asarray(values), 33).astype("<i4").tobytes()
-
-
-def shown(phones: Phones, monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
-    """What is counted once the minute is over."""
-    clock = time.monotonic() + 2 * counts.TICK_SECONDS
-    tally = phones.api.app.state.device_counts
-    monkeypatch.setattr(tally, "_clock", lambda: clock)
-    return Counter(tally.shown())
 
 
 @pytest.mark.parametrize("by", [1, 3, 4 * 33])
@@ -122,16 +115,6 @@ def test_other_methods_are_refused(phones: Phones, method: str) -> None:
     assert reply.headers["allow"] == "POST"
 
 
-def sent(phones: Phones, head: str, body: bytes = b"") -> bytes:
-    """What the server answers until it ends the connection."""
-    with socket.create_connection(("127.0.0.1", phones.api.port), timeout=30) as wire:
-        wire.sendall(head.replace("\n", "\r\n").encode() + body)
-        answer = b""
-        while part := wire.recv(65536):
-            answer += part
-    return answer
-
-
 def test_a_body_of_a_gigabyte_is_refused_before_a_byte_of_it_is_read(phones: Phones) -> None:
     ticket, _ = phones.drawn()
     before = phones.instances()
@@ -140,7 +123,7 @@ def test_a_body_of_a_gigabyte_is_refused_before_a_byte_of_it_is_read(phones: Pho
             f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
             f"Content-Type: application/octet-stream\nContent-Length: {length}\n\n"
         )
-        assert sent(phones, head).split(b" ", 2)[1] in (b"422", b"400"), length
+        assert phones.sent(head).split(b" ", 2)[1] in (b"422", b"400"), length
     assert phones.instances() == before
 
 
@@ -150,7 +133,7 @@ def test_a_body_that_does_not_say_its_length_is_refused_unread(phones: Phones) -
         f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
         "Content-Type: application/octet-stream\nTransfer-Encoding: chunked\n\n"
     )
-    assert sent(phones, head).startswith(b"HTTP/1.1 422 ")
+    assert phones.sent(head).startswith(b"HTTP/1.1 422 ")
 
 
 def test_a_body_that_ends_early_changes_nothing_and_spends_nothing(phones: Phones) -> None:
@@ -198,7 +181,7 @@ def test_two_lengths_or_a_length_beside_chunks_are_no_request(phones: Phones) ->
             f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
             f"Content-Type: application/octet-stream\n{said}\n"
         )
-        assert sent(phones, head, drawn).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 422 "))
+        assert phones.sent(head, drawn).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 422 "))
     assert phones.instances() == before
 
 
@@ -208,7 +191,7 @@ def test_other_requests_on_the_connection_of_a_device_are_served_as_elsewhere(ph
         f"POST /v1/device/draw HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\nContent-Length: 0\n\n"
         "GET /v1/streams HTTP/1.1\nHost: x\nConnection: close\n\n"
     )
-    answers = sent(phones, head)
+    answers = phones.sent(head)
     assert answers.startswith(b"HTTP/1.1 200 ")
     assert b"HTTP/1.1 401 Unauthorized" in answers
 
@@ -236,6 +219,57 @@ def test_a_flood_of_one_gateway_is_refused_and_holds_up_no_other(slow: Phones) -
     assert {problem(reply) for reply in refused} == {(429, "too-many-requests")}
     slow.gateway = slow.api.acting(Role.DEVICE_GATEWAY, team="mail")
     assert slow.drawn()
+
+
+@pytest.mark.long
+def test_of_ten_thousand_puts_of_one_gateway_its_limit_is_taken_nothing_is_lost_and_others_are_served(
+    slow: Phones,
+) -> None:
+    service, rate, n_tickets = slow.api.world.service, 5.0, 10_000
+    slow.tickets()
+    tickets = [
+        ticket
+        for _ in range(n_tickets // 1_000)
+        for ticket in service.devices.issue_tickets("taxi", "taxi.phishy", 1_000, gateway="taxi").tickets
+    ]
+    (epoch,) = {slow.read(ticket).epoch for ticket in tickets}
+
+    async def draw_all() -> list[bytes]:
+        """In another process, so to say: each has limits of its own."""
+        reports = RedisReports(service.devices_redis_url)
+        marks = [slow.read(ticket).mark for ticket in tickets]
+        drawn = await asyncio.gather(*(reports.draw("taxi.phishy", epoch, 5, mark, 3_600) for mark in marks))
+        reports.close()
+        return [bytes(one) for one in drawn if not isinstance(one, Refusal)]
+
+    drawn = asyncio.run(draw_all())
+
+    def put(ticket: str, report: bytes) -> tuple[int, bool]:
+        head = (
+            f"POST /v1/device/put HTTP/1.1\nHost: x\nConnection: close\nAuthorization: Ticket {ticket}\n"
+            f"Content-Type: application/octet-stream\nContent-Length: {len(report)}\n\n"
+        )
+        answer = slow.sent(head, report)
+        return int(answer.split(b" ", 2)[1]), b"retry-after: " in answer.lower()
+
+    slow.api.grant("mail", "taxi", Role.DEVICE_GATEWAY)
+    of_mail = replace(slow, gateway=slow.api.acting(Role.DEVICE_GATEWAY, team="mail"))
+    begun = time.monotonic()
+    with ThreadPoolExecutor(8) as threads:
+        replies = [threads.submit(put, ticket, step(one)) for ticket, one in zip(tickets, drawn, strict=True)]
+        for _ in range(8):
+            other, one = of_mail.drawn()
+            assert of_mail.put(other, step(one)).status_code == 204
+        assert not all(reply.done() for reply in replies)
+        answers = Counter(reply.result() for reply in replies)
+    seconds = time.monotonic() - begun
+    assert set(answers) == {(204, False), (429, True)}
+    assert 2 * rate <= answers[204, False] <= rate * (2 + seconds)
+    until(lambda: slow.counts() == {"put": answers[204, False] + 8}, seconds=10)
+    states = Counter(slow.redis.get(key) for key in slow.redis.keys("ptkd:ticket:*"))
+    assert states == {b"put": answers[204, False] + 8, b"drawn": answers[429, True]}
+    refused = next(one for one, reply in enumerate(replies) if reply.result()[0] == 429)
+    until(lambda: put(tickets[refused], step(drawn[refused]))[0] == 204, seconds=60, pause=1.0)
 
 
 def test_a_ticket_that_is_sent_again_and_again_is_refused_and_takes_nothing_of_others(slow: Phones) -> None:
@@ -274,7 +308,7 @@ def test_a_body_with_a_ticket_that_may_not_put_is_not_waited_for(phones: Phones,
         f"POST /v1/device/put HTTP/1.1\nHost: x\nAuthorization: Ticket {ticket}\n"
         f"Content-Type: application/octet-stream\nContent-Length: {len(drawn)}\n\n"
     )
-    assert sent(phones, head, drawn[:50]).startswith(b"HTTP/1.1 409 ")
+    assert phones.sent(head, drawn[:50]).startswith(b"HTTP/1.1 409 ")
 
 
 def test_a_report_with_a_spent_ticket_is_not_examined(
@@ -363,7 +397,7 @@ def test_what_is_refused_is_counted_by_reason_in_steps_of_a_minute(
     phones.put(ticket, step(drawn))
     phones.draw("forged")
     assert Counter(phones.api.app.state.device_counts.shown()) == Counter()
-    assert shown(phones, monkeypatch) == {
+    assert phones.shown(monkeypatch) == {
         ("taxi.phishy", "drawn"): 1,
         ("taxi.phishy", "length"): 1,
         ("taxi.phishy", "range"): 1,
