@@ -26,6 +26,7 @@ GLOSSARY: Final = {
         "from .3 to 3."
     ),
     "drift": "How far the model moved since the version before, over all of its weights.",
+    "limit on drift": "How far honest reports may have moved the model. If it moved further, there is no version.",
     "spent": "Privacy loss of runs that opened rows. It never comes back.",
     "reserved": "Privacy loss that is promised to runs that have not opened rows yet.",
     "accountant": "The rule by which the losses on one block are added up.",

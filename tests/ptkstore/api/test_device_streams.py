@@ -259,6 +259,10 @@ def test_the_console_shows_no_budget_of_blocks(api: Api) -> None:
         assert text in ptk
     for text in ("spread", "drift", "one device loses in all"):
         assert text in ptk
+    limit = api.world.service.version(PTK, 2).content["instances"]["limit"]
+    assert limit > 0
+    assert "limit on drift" in ptk
+    assert f"{limit:.3g}" in ptk
     assert "rows stay on devices" in seen(client.get("/console/")).text
 
 
