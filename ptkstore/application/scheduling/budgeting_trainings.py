@@ -21,7 +21,7 @@ from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.released import ReleasedBudgeting
-from ptkstore.domain.budgeting.serving import served_in_turn
+from ptkstore.domain.scheduling.serving import served_in_turn
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import ServedFirst, Significance
 from ptkstore.domain.scheduling.model import Proposal

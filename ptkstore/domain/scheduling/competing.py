@@ -10,6 +10,8 @@ from ptkstore.domain.scheduling.allowances import Allowances, Holding
 from ptkstore.domain.scheduling.block_rooms import BlockRoom
 from ptkstore.domain.scheduling.model import ChargeOf, Proposal, Waiting
 from ptkstore.domain.scheduling.orders import Amount, Claim, Order
+from ptkstore.domain.scheduling.queues import Awaited
+from ptkstore.domain.scheduling.serving import served_in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,22 @@ class Competing:
         looks = Adaptive(self.rows_per_window, self.mode)
         names = {one.ptk_id: one for one in waiting}
         free = {ptk_id: room.free(one) for ptk_id, one in names.items()}
-        first = (looks.next_look(one, free[one.ptk_id], charge_of) for one in waiting)
-        asked = [one for one in first if isinstance(one, Proposal)]
         taken: dict[int, tuple[int, int]] = {}
-        granted: list[Proposal] = []
-        for claim in self._sorted(asked, free):
-            holding = free[claim.ptk_id].less(taken)
-            look = looks.next_look(names[claim.ptk_id], holding, charge_of)
-            if isinstance(look, Proposal):
-                granted.append(look)
-                for number, due in holding.due(look.windows, look.charge):
-                    nano, atto = taken.get(number, (0, 0))
-                    taken[number] = (nano + due, atto + look.charge.delta_atto)
-        return tuple(granted)
+
+        def next_look(one: Waiting) -> Proposal | Awaited:
+            return looks.next_look(one, free[one.ptk_id].less(taken), charge_of)
+
+        def take(one: Waiting, look: Proposal) -> None:
+            for number, due in free[one.ptk_id].due(look.windows, look.charge):
+                nano, atto = taken.get(number, (0, 0))
+                taken[number] = (nano + due, atto + look.charge.delta_atto)
+
+        def in_order(could: Sequence[tuple[Waiting, Proposal]]) -> list[Waiting]:
+            claims = self._sorted([look for _, look in could], free)
+            return [names[claim.ptk_id] for claim in claims]
+
+        found = served_in_turn(waiting, next_look, take, in_order)
+        return tuple(look for _, look in found if isinstance(look, Proposal))
 
     def _sorted(self, asked: Sequence[Proposal], free: dict[str, Holding]) -> tuple[Claim, ...]:
         """The claims of proposals in the order, measured at the coordinate of their blocks."""

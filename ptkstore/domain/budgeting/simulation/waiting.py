@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ptkstore.domain.accounting.accountants import Caps, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
-from ptkstore.domain.budgeting.serving import served_in_turn
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.scheduling.adaptive import in_turn
 from ptkstore.domain.scheduling.choices import ServedFirst
 from ptkstore.domain.scheduling.model import Proposal, Waiting
 from ptkstore.domain.scheduling.orders import ORDERS
 from ptkstore.domain.scheduling.queues import Awaited
+from ptkstore.domain.scheduling.serving import served_in_turn
 from ptkstore.domain.scheduling.simulation.simulator import SimulatedStream
 from ptkstore.domain.scheduling.simulation.work import Work
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.budgeting.serving import served_in_turn
 from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.queues import Awaited
+from ptkstore.domain.scheduling.serving import served_in_turn
 
 COMPARISON = "a comparison"
 Found = Proposal | Awaited | str
