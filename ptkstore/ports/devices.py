@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.report_counts import Counts
 from ptkstore.domain.tickets import Refusal
+from ptkstore.domain.versions.device_models import DeviceModel
 
 if TYPE_CHECKING:
     from ptklib.arrays import Floats
@@ -100,11 +101,16 @@ class DevicePtk:
     start: Callable[[], Start] = Start
 
     @property
-    def begun_for(self) -> str:
-        """What an epoch of it is for, 64 characters.
+    def model(self) -> DeviceModel:
+        """The model that it trains."""
+        return DeviceModel(self.specification.digest, self.start_from)
 
-        Its specification and its start, after the last refused average and the last rollback. An epoch that began for
-        something else is over.
+    @property
+    def begun_for(self) -> str:
+        """Identifier of what an epoch of it is for, 64 characters.
+
+        It follows from the specification, the start, the last refused average and the last rollback. An epoch that
+        began for something else is over.
         """
         digest = self.specification.digest
         if self.refused_window is None and self.start_from is None and self.last_rollback is None:
@@ -158,9 +164,9 @@ class InstancesView(Protocol):
     ) -> tuple[Counted, Counts]:
         """Return the instances of an epoch as a window closes, and what came of reports meanwhile.
 
-        Both are as they were at one moment, but for reports that are being written then. It is remembered what had been
-        counted when a window was read first, and the next one counts on from there: if it is read again, some reports
-        count twice and none is missing. Reading a window again counts from the same place.
+        Both are of one moment, but for reports that are being written then. The first read of a window remembers what
+        had been counted, and the next window counts from there. So if a window is read again, some reports count twice
+        and none is missing. Reading it again counts from the same place.
 
         Parameters
         ----------
@@ -227,7 +233,7 @@ class Instances(InstancesView, Protocol):
         """
 
     def forget_older(self, ptk_id: str) -> None:
-        """Forget what is left of epochs that are over; repeatable. It looks at all keys of the server."""
+        """Forget the rest of epochs that are over; repeatable. It looks at all keys of the server."""
 
     def ptk_ids(self) -> frozenset[str]:
         """Name the PTKs of which an epoch was begun and not forgotten; `Unavailable` when nobody can tell now."""
@@ -240,7 +246,7 @@ class Instances(InstancesView, Protocol):
 
 
 class Reports(Protocol):
-    """What devices draw and put: each call is awaited, and no two wait for each other.
+    """Draws and puts of devices: each call is awaited, and no two wait for each other.
 
     Each raises `Unavailable` when nobody answers, or the epoch's instances cannot be kept.
     """

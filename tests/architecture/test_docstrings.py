@@ -92,7 +92,8 @@ def documented_methods(protocol: str) -> set[str]:
     node = classes().get(protocol)
     if node is None:
         return set()
-    return {i.name for i in node.body if isinstance(i, ast.FunctionDef) and ast.get_docstring(i)}
+    functions = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {one.name for one in functions if ast.get_docstring(one)}
 
 
 def decorators(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

@@ -34,7 +34,7 @@ _OF_AN_EPOCH = (instances_key, counts_key, marks_key)
 
 
 class RedisInstances:
-    """`Instances` in a Redis that forgets what is overwritten."""
+    """`Instances`, and thus `InstancesView`, in a Redis that forgets what is overwritten."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -68,14 +68,6 @@ class RedisInstances:
         since: int | None,
         shape: tuple[int, int] | None = None,
     ) -> tuple[Counted, Counts]:
-        """Return the instances and what came of reports, both as they were at one moment.
-
-        Parameters
-        ----------
-        ptk_id, epoch, window : str, str, int
-        since, shape : int or None, tuple or None
-            As of the protocol.
-        """
         key = marks_key(ptk_id, epoch)
         with _answers(), self._client.pipeline() as commands:
             commands.hgetall(instances_key(ptk_id, epoch))
@@ -109,15 +101,6 @@ class RedisInstances:
         puts: int = 0,
         replaces: Epoch | None = None,
     ) -> Epoch:
-        """Begin an epoch, whole or not at all, unless somebody did meanwhile.
-
-        Parameters
-        ----------
-        ptk_id, begun_for, instances, puts
-            Whose it is, what for, and what it begins with.
-        replaces : Epoch or None
-            The one that the caller saw.
-        """
         from redis.exceptions import WatchError
 
         key, fresh = epoch_key(ptk_id), Epoch(secrets.token_hex(8), begun_for)

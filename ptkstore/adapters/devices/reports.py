@@ -24,15 +24,6 @@ class RedisReports:
         self._redis = RedisConnection(url)
 
     async def draw(self, ptk_id: str, epoch: str, k: int, mark: bytes, seconds: int) -> bytes | Refusal:
-        """Spend a ticket on a draw.
-
-        Parameters
-        ----------
-        ptk_id, epoch, k : str, str, int
-            Of whose instances one is drawn.
-        mark, seconds : bytes, int
-            By which the ticket is remembered, and for how long.
-        """
         fresh, instance, now = await self._redis.ask(
             ("SET", ticket_key(mark), _DRAWN, "NX", "EX", seconds),
             ("HGET", instances_key(ptk_id, epoch), secrets.randbelow(k)),

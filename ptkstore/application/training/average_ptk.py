@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
-from ptkstore.application.training.device_models import central_version, is_of, waits_for_lake
+from ptkstore.application.training.device_models import central_version, waits_for_lake
 from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.jobs import Job, JobKind, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.report_counts import REPORTS_STEP, Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.versions.device_models import DeviceModel
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
 from ptkstore.domain.versions.versions import Draft, Version, repeated_version, table_files
@@ -84,8 +84,8 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         _notify_once(job, INSTANCES_AWAY, begin, clock)
         raise
     estimator = estimator_from_spec(spec.estimator)
-    told = (estimator.specification.digest, spec.start_from)
-    if epoch.begun_for != ptk.begun_for or told != (ptk.specification.digest, ptk.start_from):
+    model = DeviceModel(estimator.specification.digest, spec.start_from)
+    if epoch.begun_for != ptk.begun_for or ptk.model != model:
         raise Unavailable(f"PTK {ptk_id} was changed a moment ago")
     averaged = {
         "epoch": epoch.id,
@@ -216,7 +216,8 @@ def _elect(
             uow.commit()
             return False
         local = local_loss_of(spec.estimator, stream.policy)
-        _notify_of_loss(uow, job, local.specification, spec.start_from, averaged["epoch"], refused_window, at)
+        model = DeviceModel(local.specification, spec.start_from)
+        _notify_of_loss(uow, job, model, averaged["epoch"], refused_window, at)
         begun = None if spec.start_from is None else central_version(spec.start_from, uow)
         content = local_content_of(job, spec, stream, draft, local, averaged, begun)
         elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
@@ -228,8 +229,7 @@ def _elect(
 def _notify_of_loss(
     uow: UnitOfWork,
     job: Job,
-    specification: str,
-    start: StartFrom | None,
+    model: DeviceModel,
     epoch: str,
     refused_window: int | None,
     at: datetime,
@@ -239,7 +239,7 @@ def _notify_of_loss(
     A changed PTK begins anew, one whose average was refused, and one that was rolled back.
     """
     previous = uow.versions.latest(str(job.ptk_id))
-    if previous is None or not is_of(previous, specification, start):
+    if previous is None or DeviceModel.of_version(previous.content) != model:
         return
     if repeated_version(previous.content) is not None:
         return

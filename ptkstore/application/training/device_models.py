@@ -12,7 +12,7 @@ from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.windows import start_of
-from ptkstore.domain.versions.provenance import is_local
+from ptkstore.domain.versions.device_models import DeviceModel
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.ports.catalog import CatalogView, Read
@@ -48,7 +48,8 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
                 _central, specification, central, lake, is_placed=not waits_for_lake(central, uow)
             )
         last: Callable[[], Start | None] = first
-        if newest is not None and is_of(newest, specification.digest, spec.start_from):
+        model = DeviceModel(specification.digest, spec.start_from)
+        if newest is not None and DeviceModel.of_version(newest.content) == model:
             last = partial(_own, newest, lake, is_placed=not waits_for_lake(newest, uow))
     return DevicePtk(
         ptk_id=ptk_id,
@@ -116,10 +117,3 @@ def _fitted(version: Version, lake: Lake) -> Any:
     from ptklib.state import ReleasedState
 
     return DPEstimator.from_state(ReleasedState.from_files(state_files_of(version, lake)))
-
-
-def is_of(version: Version, specification: str, start: StartFrom | None) -> bool:
-    """Return whether devices that made a version were told this, by its digest, and began with this."""
-    content = version.content
-    told = is_local(content) and content["guarantee"]["specification"] == specification
-    return told and StartFrom.of(content) == start

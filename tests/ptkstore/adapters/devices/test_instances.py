@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
-import redis
 
 from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.processes import ForgetfulRedisServer
@@ -17,20 +16,6 @@ from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.ports.devices import Epoch
 
 PTK, FIRST, SECOND = "team.model", "a" * 64, "b" * 64
-
-
-@pytest.fixture
-def client(devices_redis: ForgetfulRedisServer) -> Iterator[Any]:
-    with redis.Redis.from_url(f"{devices_redis.client_url}?db=3") as made:
-        made.flushdb()
-        yield made
-
-
-@pytest.fixture
-def instances(devices_redis: ForgetfulRedisServer, client: Any) -> Iterator[RedisInstances]:
-    made = RedisInstances(f"{devices_redis.client_url}?db=3")
-    yield made
-    made.close()
 
 
 def weights(start: int, k: int = 3, n_weights: int = 4) -> np.ndarray:
@@ -95,11 +80,11 @@ def test_nobody_brings_back_what_was_replaced_meanwhile(instances: RedisInstance
     assert np.array_equal(instances.all(PTK, second.id), weights(50))
 
 
-def test_of_many_who_begin_at_once_all_agree_on_one(devices_redis: ForgetfulRedisServer, client: Any) -> None:
+def test_of_many_who_begin_at_once_all_agree_on_one(url: str, client: Any) -> None:
     at_once, gate = 8, Barrier(8)
 
     def begin(number: int) -> Epoch:
-        one = RedisInstances(f"{devices_redis.client_url}?db=3")
+        one = RedisInstances(url)
         try:
             one.epoch(PTK)
             gate.wait()

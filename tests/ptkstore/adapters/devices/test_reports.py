@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,22 +27,8 @@ Answer = TypeVar("Answer")
 
 
 @pytest.fixture
-def url(devices_redis: ForgetfulRedisServer) -> str:
-    return f"{devices_redis.client_url}?db=4"
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url) as made:
-        made.flushdb()
-        yield made
-
-
-@pytest.fixture
-def epoch(url: str, client: Any) -> Iterator[Epoch]:
-    instances = RedisInstances(url)
-    yield instances.begin(PTK, "a" * 64, np.arange(4 * K, dtype=np.int32).reshape(K, 4))
-    instances.close()
+def epoch(instances: RedisInstances) -> Epoch:
+    return instances.begin(PTK, "a" * 64, np.arange(4 * K, dtype=np.int32).reshape(K, 4))
 
 
 def asked(url: str, ask: Callable[[RedisReports], Awaitable[Answer]]) -> Answer:

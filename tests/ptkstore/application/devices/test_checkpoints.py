@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import redis
 
 from ptklib.draw_discard import Numeric, Specification
 from ptklib.draw_discard.instances import drift_limit
@@ -73,12 +71,9 @@ class Home:
 
 
 @pytest.fixture
-def home(devices_redis: ForgetfulRedisServer, tmp_path: Path) -> Iterator[Home]:
-    url = f"{devices_redis.client_url}?db=5"
-    instances, client = RedisInstances(url), redis.Redis.from_url(url)
-    client.flushdb()
+def home(instances: RedisInstances, client: Any, tmp_path: Path) -> Home:
     ptk = DevicePtk(PTK, "phones", specification(), 3, datetime(2026, 1, 1, tzinfo=UTC), 3.0, 1, 8)
-    yield Home(
+    return Home(
         instances,
         client,
         FsspecCheckpoints(str(tmp_path / "raw"), AesGcmSealer()),
@@ -86,8 +81,6 @@ def home(devices_redis: ForgetfulRedisServer, tmp_path: Path) -> Iterator[Home]:
         tmp_path / "raw",
         ptk,
     )
-    client.close()
-    instances.close()
 
 
 def test_a_lost_redis_costs_what_came_since_the_checkpoint_and_the_epoch(home: Home) -> None:

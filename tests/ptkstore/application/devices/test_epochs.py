@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
-import redis
 
 from ptklib.draw_discard import Numeric, Specification, start_instances
 from ptkstore.adapters.devices import RedisInstances
-from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.devices.epochs import epoch_of, read_epoch
 from ptkstore.errors import Unavailable
 from ptkstore.ports.devices import Counted, DevicePtk, Epoch
@@ -24,25 +21,6 @@ def ptk_of(epsilon: float = 3.0, n_features: int = 6) -> DevicePtk:
     columns = [Numeric(f"x{i}", 0.0, 1.0) for i in range(n_features)]
     specification = Specification(features=columns, label=Numeric("y", 0.0, 1.0), epsilon=epsilon, k=5)
     return DevicePtk(PTK, "phones", specification, 3, datetime(2026, 1, 1, tzinfo=UTC), 3.0, 1, 8)
-
-
-@pytest.fixture
-def url(devices_redis: ForgetfulRedisServer) -> str:
-    return f"{devices_redis.client_url}?db=7"
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url) as made:
-        made.flushdb()
-        yield made
-
-
-@pytest.fixture
-def instances(url: str, client: Any) -> Iterator[RedisInstances]:
-    made = RedisInstances(url)
-    yield made
-    made.close()
 
 
 def start(ptk: DevicePtk) -> Counted:

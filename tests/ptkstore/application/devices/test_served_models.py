@@ -10,7 +10,6 @@ import pytest
 
 from ptklib.draw_discard import Numeric, Specification, start_instances
 from ptkstore.adapters.devices import RedisInstances, RedisReports
-from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.devices.served_models import ServedModel, puts_allowed_for, read_served
 from ptkstore.ports.devices import Counted, DevicePtk
 
@@ -38,10 +37,7 @@ def test_a_range_is_made_for_some_four_times_the_puts_of_lately(lately: int, all
     assert puts_allowed_for(lately) == allowed
 
 
-def test_what_a_quiet_model_refuses_a_busy_one_may_take(devices_redis: ForgetfulRedisServer) -> None:
-    url = f"{devices_redis.client_url}?db=6"
-    instances = RedisInstances(url)
-    instances.forget(PTK)
+def test_what_a_quiet_model_refuses_a_busy_one_may_take(instances: RedisInstances, url: str) -> None:
     first = served(instances)
     honest = np.stack([row.astype("<i4") for row in instances.all(PTK, first.epoch)])
     far = honest[0] + np.int32(200 * SPECIFICATION.instance_variance**0.5)
@@ -60,4 +56,3 @@ def test_what_a_quiet_model_refuses_a_busy_one_may_take(devices_redis: Forgetful
     assert busy.failed_test(far.tobytes()) is None
     quiet = served(instances)  # another process, which has seen no put
     assert quiet.failed_test(far.tobytes()) is not None
-    instances.close()
