@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
+from typing import Final
 
 from ptkstore.application.planning.window_plans import partition_rows
 from ptkstore.application.scheduling.asked_trainings import AskedTraining, asked_look
@@ -21,15 +22,20 @@ from ptkstore.domain.budgeting.declared import recency_of, rule_of
 from ptkstore.domain.budgeting.measured import MeasuredBudgeting, ToAsk
 from ptkstore.domain.budgeting.public import PublicBudgeting, WindowsLeft
 from ptkstore.domain.budgeting.released import ReleasedBudgeting
-from ptkstore.domain.scheduling.serving import served_in_turn
+from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import ServedFirst, Significance
 from ptkstore.domain.scheduling.model import Proposal
 from ptkstore.domain.scheduling.orders import ORDERS, Order
 from ptkstore.domain.scheduling.queues import Awaited
+from ptkstore.domain.scheduling.serving import served_in_turn
 from ptkstore.domain.streams.blocks import windows_behind
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
+
+PASSED_OVER: Final = "passed-over"
+PASSED_OVER_WINDOWS: Final = 7
+"""An owner is told that others are served first once a PTK has waited for as long as so many windows last."""
 
 
 def budgeting_trainings(
@@ -37,18 +43,31 @@ def budgeting_trainings(
 ) -> tuple[AskedTraining, ...]:
     """Return the next looks of those who wait and whom enough windows serve.
 
+    The owner of a PTK that has waited for long while others are served first is told, once for each wait.
+
     The caller holds the stream's lock, and reserves in this transaction.
     """
     prepared = uow.windows.prepared(stream.name)
     waiting = waiting_anew(uow, stream, specs, prepared, now)
     asked: list[AskedTraining] = []
     comparisons = Comparisons(uow, stream)
-    for one, found in next_looks(uow, stream, prepared, waiting, comparisons):
+
+    def passed_over(one: WaitingPtk) -> None:
+        if now - one.wait.since >= PASSED_OVER_WINDOWS * stream.policy.window:
+            _notify_once(uow, one, now)
+
+    for one, found in next_looks(uow, stream, prepared, waiting, comparisons, passed_over):
         if isinstance(found, Proposal):
             asked.append(asked_look(uow, one, found, stream.policy, now))
         elif isinstance(found, ToAsk):
             asked += comparisons.asked(one, found.windows, now)
     return tuple(asked)
+
+
+def _notify_once(uow: UnitOfWork, one: WaitingPtk, now: datetime) -> None:
+    told = uow.notices_about(one.spec.team, one.spec.ptk_id)
+    if all(earlier.code != PASSED_OVER or earlier.at < one.wait.since for earlier in told):
+        uow.notify_owner(Notice(now, one.spec.team, PASSED_OVER, ptk_id=one.spec.ptk_id))
 
 
 def next_looks(
@@ -57,6 +76,7 @@ def next_looks(
     prepared: Sequence[int],
     waiting: Sequence[WaitingPtk],
     comparisons: Comparisons,
+    passed_over: Callable[[WaitingPtk], object] | None = None,
 ) -> Iterator[tuple[WaitingPtk, Proposal | Awaited | ToAsk]]:
     """Return the next look of each PTK that waits, or what it waits for.
 
@@ -64,6 +84,17 @@ def next_looks(
     compared has to be taken note of before the next one is asked for.
 
     All of it follows from the policy, declarations, charges and released verdicts.
+
+    Parameters
+    ----------
+    prepared : sequence of int
+        The windows that are prepared.
+    waiting : sequence
+        Those who wait.
+    comparisons : Comparisons
+        Of the stream.
+    passed_over : callable, optional
+        Called with who would be served if others were not served first.
     """
     policy, tests = stream.policy, RoomsForTests(uow, stream)
     for one in waiting:
@@ -97,6 +128,7 @@ def next_looks(
         next_look,
         take,
         None if policy.served_first is ServedFirst.ARRIVAL else in_order,
+        passed_over,
     )
 
 

@@ -17,6 +17,7 @@ def served_in_turn(
     next_look: Callable[[One], Found],
     take: Callable[[One, Proposal], None],
     in_order: Callable[[Sequence[tuple[One, Proposal]]], Iterable[One]] | None = None,
+    passed_over: Callable[[One], object] | None = None,
 ) -> Iterator[tuple[One, Found]]:
     """Yield each PTK that asks, with its training or with what it waits for.
 
@@ -32,6 +33,8 @@ def served_in_turn(
         Sorts those who could be served before anything is taken. Each asks again in its turn, since others may have
         taken what it asked for. Who has to be compared first asks again last, so that nothing is paid for a window that
         others have taken. By default who arrived first is served first.
+    passed_over : callable, optional
+        Called with who could be served before others were, and then could not.
     """
     could: list[tuple[One, Proposal]] = []
     later: list[One] = []
@@ -46,8 +49,11 @@ def served_in_turn(
         if isinstance(found, Proposal):
             take(one, found)
         yield one, found
-    for one in (*in_order(could), *later) if in_order is not None else ():
+    first = () if in_order is None else tuple(in_order(could))
+    for turn, one in enumerate((*first, *later)):
         found = next_look(one)
         if isinstance(found, Proposal):
             take(one, found)
+        elif turn < len(first) and passed_over is not None and isinstance(found, Awaited):
+            passed_over(one)
         yield one, found

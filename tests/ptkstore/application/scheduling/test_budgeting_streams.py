@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.scheduling.budgeting_trainings import PASSED_OVER, PASSED_OVER_WINDOWS
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.scheduling.queues import Awaited
@@ -121,6 +122,34 @@ def test_who_asks_for_little_is_served_first_where_the_policy_says_so(
     names = ("large", "small", "other")
     assert {name for name, n in zip(names, versions(stream, *names), strict=True) if n} == served
     assert waits_for(stream) == {f"taxi.{name}": Awaited.BUDGET for name in names if name not in served}
+
+
+@pytest.mark.parametrize("order", ServedFirst)
+def test_the_owner_of_a_ptk_that_is_passed_over_for_long_is_told_once(
+    in_files: World, order: ServedFirst
+) -> None:
+    """Small ones ask for each new window, in which the large one would fit without them."""
+    stream = budgeting(in_files, **LOW, served_first=order)
+
+    def days(*numbers: int) -> list[tuple[str, str]]:
+        for number in numbers:
+            day(stream, number)
+        return [(subject, code) for subject, code in stream.notices() if code == PASSED_OVER]
+
+    for name in ("small", "other"):
+        stream.register(name, epsilon=0.2)
+    stream.register("large", epsilon=0.9)
+    is_told = order is not ServedFirst.ARRIVAL
+    stream.clock.pass_(days=PASSED_OVER_WINDOWS - 1)
+    assert days(0, 1) == []
+    stream.clock.pass_(days=1)
+    told = [("taxi.large", "passed-over")]
+    assert days(2, 3) == told * is_told
+    stream.service.deregister_ptk("taxi.large")
+    stream.register("large", epsilon=0.85)  # it waits anew
+    assert days(4) == told * is_told
+    stream.clock.pass_(days=PASSED_OVER_WINDOWS)
+    assert days(5, 6) == told * 2 * is_told
 
 
 @pytest.mark.parametrize(("order", "first"), [(ServedFirst.DPF, "two"), (ServedFirst.DPACK, "one")])

@@ -71,3 +71,15 @@ def test_nothing_is_compared_for_a_window_that_others_have_taken() -> None:
 
 def test_who_cannot_be_served_is_told_at_once() -> None:
     assert list(served(Block(), "a11", "b5", ordered=True)) == ["a11", "b5"]
+
+
+def test_who_could_be_served_before_others_were_is_passed_over() -> None:
+    """Neither who never could be, nor who has something to compare still."""
+    passed: list[str] = []
+    block = Block()
+    asking = ("a6", "b5", "c4", "d11", "?3")
+    list(served_in_turn(asking, block.next_look, block.take, smallest, passed.append))
+    assert (block.taken, passed) == (["c4", "b5"], ["a6"])
+    passed.clear()
+    list(served_in_turn(asking, Block().next_look, block.take, None, passed.append))
+    assert passed == []
