@@ -46,7 +46,7 @@ _UNSEEN = (
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What a family lets out: tables, and numbers about their noise as far as it has a closed form."""
+    """The output of a family: tables, and numbers about their noise where that has a closed form."""
 
     tables: dict[str, Any]
     noise_std: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -57,19 +57,19 @@ class Release:
 class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Parent of every PTK family; it assumes nothing about the form of the release.
 
-    A family says which columns it reads, what it loses, which exact integer vectors it keeps of a shard, and
-    how those become noisy tables; sharding, continuation and persistence are the same for all.
+    A family says which columns it reads and what it loses. It also says which exact integer vectors it keeps of
+    a shard, and how those become noisy tables. Sharding, continuation and persistence are the same for all.
 
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per `fit` or `finalize`, as `declared_loss` says; partial statistics are
         not DP and must stay inside the trusted zone.
     :Unit: up to `max_rows_per_unit` rows. With `unit`, a column of ids, that many rows of each id are kept by
-        random choice, so that the guarantee is one per id; a shard must then hold all rows of its ids. Without
-        it the caller has bounded the rows before: one row by default.
+        random choice, and the guarantee is one per id. A shard must then have all rows of its ids. Without `unit`,
+        the caller has bounded the rows before: one row by default.
     :Neighbours: add or remove one unit.
 
-    After `fit` an object holds its parameters, `released` and `public` attributes, and nothing else.
+    After `fit` an object has its parameters, `released` and `public` attributes, and nothing else.
     """
 
     released: ClassVar[tuple[str, ...]] = (
@@ -120,7 +120,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
-        """Draw all noise `declared_loss` stands for; `previous` was checked."""
+        """Draw all the noise that `declared_loss` counts; `previous` was checked."""
 
     @abstractmethod
     def _transform(self, table: InputTable) -> Floats:
@@ -155,8 +155,8 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
         Notes
         -----
-        A service holds the states of a team's own class against it. By default these are the values of the keys that
-        are known without the data.
+        A service checks the states of a team's own class by it. By default these are the values of the keys that are
+        known without the data.
         """
         return {
             table: {name: column.unique().to_pylist() for name, column in columns.items()}
@@ -178,7 +178,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What a family adds to the warning of such columns."""
 
     def _unseen(self) -> tuple[str, ...]:
-        """Return columns of which no usable value can be seen: released counts do not stand out of their noise.
+        """Return columns without a visible usable value: their released counts cannot be told from noise.
 
         A function of released values and parameters alone. It must not look at rows, nor at types of columns.
         """
@@ -196,7 +196,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
         Notes
         -----
-        A loss towards all rows of a user says little of one more row of a user who is there already: that row may take
+        A loss towards all rows of a user says little of one more row of a user who is there already. That row may take
         another's place, which is a removal and an addition.
         """
         return PrivacyUnit.RECORD if self.unit is None else PrivacyUnit.USER
@@ -231,7 +231,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
-        """Merge parts of this configuration; no part at all stands for an empty block."""
+        """Merge parts of this configuration; no part at all is an empty block."""
         empty = PartialStatistics(type(self).__name__, self._fingerprint(), self._empty())
         return merge_all(empty, parts, self._joined)
 
@@ -426,8 +426,8 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def error_from_true_value(self, part: PartialStatistics) -> float:
         """Return how far the released tables are from exact sums, in [0, 1].
 
-        **Private.** The value is not DP: it must not leave the trusted zone, nor enter a log, a message or a
-        state; next to the release it *is* the true value.
+        **Private.** The value is not DP. It must not leave the trusted zone, nor enter a log, a message or a state.
+        With the release beside it, it *is* the true value.
         """
         check_is_fitted(self)
         return self._true_error(self.merge([part]).arrays)

@@ -23,7 +23,7 @@ class JournalView(Protocol):
         """Return the chained digest of an entry, None if there is none; read afresh."""
 
     def policy(self, stream: str) -> str | None:
-        """Return the policy that the journal holds, as a text; None if it holds none; read afresh."""
+        """Return the policy in the journal, as a text; None if it has none; read afresh."""
 
 
 class KeyStore(Protocol):
@@ -39,18 +39,18 @@ class KeyStore(Protocol):
         """Return the policy that the stream was created with, as a text; None if none was kept."""
 
     def keep_policy(self, stream: str, policy_text: str) -> None:
-        """Remember the stream's policy: no journal that holds another one opens a window.
+        """Remember the stream's policy: no journal with another one opens a window.
 
         `CatalogBehind` if another one was kept and a window was opened under it; until then the later one counts.
         """
 
     def check_journal(self, stream: str, journal: JournalView) -> None:
-        """Raise `CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
+        """Raise `CatalogBehind` unless `journal` continues what was seen and has the policy that was kept."""
 
     def note_batch(self, window: WindowId, token: str) -> None:
         """Remember that rows of this batch were written for the window; `WindowGone` when its key was destroyed.
 
-        What the key store notes is private, and goes with the window's key.
+        The note is private, and is destroyed with the window's key.
         """
 
     def noted_batches(self, window: WindowId) -> tuple[str, ...]:
@@ -73,9 +73,9 @@ class KeyStore(Protocol):
     ) -> bytes:
         """Return the window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
 
-        Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
-        the journal does not contain the head remembered last, has another id (differences.md F3b) or holds another
-        policy than the one that was kept, `WindowGone` when the key was destroyed.
+        Remembers the journal's head, its digest and the window durably before it answers. Raises `WindowGone` when the
+        key was destroyed. Raises `CatalogBehind` when the journal lacks the head remembered last, has another id
+        (differences.md F3b) or has another policy than the one that was kept.
         """
 
     def hold_rows(self, window: WindowId, *, alone: bool) -> AbstractContextManager[None]:
@@ -89,7 +89,7 @@ class KeyStore(Protocol):
         """Return the windows that have a key, in order."""
 
     def working(self, ledger_id: str) -> AbstractContextManager[None]:
-        """Work on a job for the ledger of this identity, beside others who do; whoever dies holds up nobody.
+        """Work on a job for the ledger of this identity, beside others who do; one that dies delays nobody.
 
         Raises `CatalogBehind` if another ledger was accepted last, and `Unavailable` during a recovery.
         """
@@ -103,16 +103,16 @@ class KeyStore(Protocol):
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Tell below which window spends may be missing from `journal`; None when it continues what was seen.
 
-        A ledger of another id leaves all windows in doubt that were opened, 0 if none was: a copy from before a
-        recovery may end with the very entry that the recovery was accepted with. A mark that is lost leaves every
-        window in doubt that ever had a key.
+        With a ledger of another id, all windows that were opened are in doubt; 0 if none was. The reason: a copy from
+        before a recovery may end with the very entry that the recovery was accepted with. If the mark is lost, every
+        window that ever had a key is in doubt.
         """
 
     def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
         """Take `journal` for the stream's own from now on.
 
         The blocks of windows below `retired_before` have been retired; None where none were in doubt. Raises
-        `CatalogBehind` if what was opened by now goes beyond that, or the journal holds another policy.
+        `CatalogBehind` if what was opened by now goes beyond that, or the journal has another policy.
         """
 
     def destroy_window(self, window: WindowId) -> None:

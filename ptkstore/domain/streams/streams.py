@@ -43,21 +43,21 @@ _UNIT_TYPES = (ColumnType.INT64, ColumnType.STRING)
 
 
 class Closing(StrEnum):
-    """Who closes windows: the wall clock, or an operator by event time (backfills, demos)."""
+    """The closer of windows: the wall clock, or an operator by event time (backfills, demos)."""
 
     CLOCK = "clock"
     OPERATOR = "operator"
 
 
 class RowPlace(StrEnum):
-    """Where the rows of a stream are: in the store, encrypted, or on devices, which send noisy reports alone."""
+    """The place of a stream's rows: encrypted in the store, or on devices, which send only noisy reports."""
 
     IN_STORE = "in-store"
     ON_DEVICES = "on-devices"
 
 
 class PrivacyUnit(StrEnum):
-    """What one neighbouring dataset adds or removes: a row, one user's rows in one window, or a user's in all.
+    """The rows that one neighbouring dataset adds or removes: one, those of a user in a window, or a user's in all.
 
     Of a stream whose rows are on devices: all rows of a device, which may be any others.
     """
@@ -69,14 +69,14 @@ class PrivacyUnit(StrEnum):
 
 
 class Relation(StrEnum):
-    """Which datasets are neighbours; parallel composition over blocks holds for this one (differences.md S10)."""
+    """The rule for which datasets are neighbours. Under this one, blocks compose in parallel (differences.md S10)."""
 
     ADD_REMOVE = "add_remove"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What an administrator promises for a stream; fixed at creation, public.
+    """An administrator's promises for a stream; fixed at creation, public.
 
     A field that is annotated with its kind is declared nowhere else, but that `Store.create_stream` names it as an
     argument. The five others have forms of their own, which are written by hand.
@@ -84,12 +84,12 @@ class Policy:
     `capacity` is (epsilon_g, delta_g) of every block. A window stays readable until `retention_windows` more window
     lengths have passed. `rows_per_window` is N_public and `n_max` a planning bound: no row is dropped because of it.
 
-    For the units of users, `unit_column` holds the user's id, and `max_rows_per_unit` rows of a user are kept of each
-    window, chosen at random. For the unit user, each part has `user_shards` blocks for the stream's life. With
+    For the units of users, `unit_column` is the column of user ids. Each window keeps `max_rows_per_unit` rows of a
+    user, chosen at random. For the unit user, each part has `user_shards` blocks for the stream's life. With
     `attribute`, each part of a window has one block for each of `attribute_values`, the column's public domain.
 
-    `profile_share` of a window's privacy units are kept apart for profiles by samples, which are renewed once they are
-    older than `profile_max_age` windows; `test_share` of them are never trained on either.
+    `profile_share` of a window's privacy units are kept apart for profiles by samples. A profile is renewed once it is
+    older than `profile_max_age` windows. `test_share` of the units are never trained on either.
 
     A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
 
@@ -306,12 +306,12 @@ class Policy:
 
     @property
     def report_limit(self) -> Loss:
-        """What one report of a device may lose, rounded down; no loss where rows are in the store."""
+        """The most loss of one report of a device, rounded down; no loss where rows are in the store."""
         return Loss.report_limit(self.report_epsilon or 0.0, self.report_delta or 0.0)
 
     @property
     def lines(self) -> dict[str, Loss]:
-        """What each line of a block may lose."""
+        """The loss that each line of a block may have."""
         return self.sharing.lines(self.capacity)
 
     def line_of(self, ptk_id: str) -> str:
@@ -401,7 +401,7 @@ _OF_THE_STORE = tuple(one for one in POLICY_FIELDS if one.name not in _ON_DEVICE
 
 
 def present_origin(now: datetime, window: timedelta) -> datetime:
-    """Return where the first window starts unless somebody says otherwise: with the window that holds `now`.
+    """Return where the first window starts by default: at the start of the window that has `now` in it.
 
     Windows are counted from the start of the UTC day, which is where windows of a day or more start.
     """

@@ -31,47 +31,47 @@ class PTK:
     stream : str
         The stream it is trained on.
     estimator : ptklib estimator, an estimator of the team's own, or TeamFunctions
-        What is trained; its `epsilon` and `delta` are the loss of one training. Team code is run in a sandbox, and the
-        PTK is `asserted`: docs/guide/team-code.md.
+        The model to train. Its `epsilon` and `delta` are the loss of one training. The store runs team code in a
+        sandbox, and the PTK is `asserted` (docs/guide/team-code.md).
     target : float, optional
-        How small its error is to be: positive, in the unit of the estimator's evaluation, or of the loss that it is
-        profiled by. Rows and epsilon are chosen by it where `epsilons` is given. Needed, but by a PTK that devices
-        train, which has none.
+        The error that it aims at: positive, in the unit of the estimator's evaluation, or of the loss that it is
+        profiled by. With `epsilons`, the store chooses rows and epsilon by it. A PTK that devices train has
+        none; every other one needs it.
     every : str
-        The time between two trainings, a multiple of the stream's window, for example '1d'. It is trained on windows
-        whose number, counted from 0 at the stream's origin, is a multiple of it; fixed once it is registered.
+        The time between two trainings, such as '1d': a multiple of the stream's window, fixed once it is registered.
+        It is trained on windows whose number is a multiple of it. Windows count from 0 at the stream's origin.
     where : mapping, optional
         The column that the stream's blocks are by, and the value or values to train on alone; all by default.
     description : str
         One line for those who look for features.
     windows : (least, most)
-        How many windows one training may read, with one draw of noise: (1, 1), which is the window that has just
-        closed, by default. At most as many as the stream keeps.
+        How many windows one training may read, with one draw of noise: at most as many as the stream keeps. By default
+        (1, 1), the window that has just closed.
     epsilons : (least, most), optional
-        Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
-        open the fewest rows. Counts, most statistics and covariances have a formula for that; others are profiled by
-        samples.
+        The epsilons that the store may choose from. It chooses epsilon and rows that are expected to reach `target`,
+        so that all PTKs together open the fewest rows. Counts, most statistics and covariances have a formula for
+        that. Others are profiled by samples.
     pinned : mapping, optional
-        What is fixed of its place in a window: `partition`, counted from 0, `rows`, or both; docs/allocation.md.
+        Its place in a window, as far as it is fixed: `partition`, counted from 0, `rows`, or both. See
+        docs/allocation.md.
     profile : mapping, optional
-        How that is done: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
-        `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
+        How it is profiled: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
+        `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`. docs/guide/profiling.md describes them.
     accept : mapping, optional
-        The test that a trained state has to pass to become a version, as
-        ``{"metric": "loss", "epsilon": 0.05}``, where epsilon is what each look costs, and a `confidence` (0.95); none
-        by default. docs/guide/validation.md tells more.
+        The test that a trained state has to pass to become a version, as ``{"metric": "loss", "epsilon": 0.05}``; none
+        by default. Each look costs epsilon, and `confidence` is 0.95 by default. See docs/guide/validated-versions.md.
     evaluate : mapping, optional
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
     recency : int, optional
         On a stream with the scheduler 'budgeting': after how many windows old rows teach the PTK nothing. The newest
-        window has significance 1, which falls evenly to 0 at this age; docs/guide/scheduling.md.
+        window has significance 1, which falls evenly to 0 at this age (docs/guide/scheduling.md).
     serve : mapping, optional
-        What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
-        `request`, `derived`, of a PTK with several tables by table; and `computed`, what is computed at lookup from
-        numbers that a request sends along. docs/guide/feast.md tells what they are.
+        How online answers are filled and derived: `defaults` for missing ones, `fresh` for stale ones, `request` and
+        `derived`. A PTK with several tables says it by table. `computed` is computed at lookup from numbers that a
+        request sends along. docs/guide/feast.md describes them.
     start_from : mapping, optional
-        The version of a central PTK of the team that devices begin with, as ``{"ptk": "team.name", "version": 1}``; of
-        a PTK that devices train. docs/guide/device-streams.md tells more.
+        For a PTK that devices train: the version of a central PTK of the team that they begin with, as
+        ``{"ptk": "team.name", "version": 1}``. docs/guide/device-streams.md tells more.
     """
 
     name: str
@@ -93,7 +93,7 @@ class PTK:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What is registered beside the estimator: the fields of a config that are given."""
+        """The fields of a config that are given; they are registered beside the estimator."""
         given = {name: value for name, value in fields_of(self).items() if name in CONFIG_KEYS}
         return {name: plain(value) for name, value in given.items() if value is not None}
 
@@ -116,7 +116,7 @@ class Repository:
         return self.described(ptk)[0]
 
     def described(self, ptk: PTK) -> tuple[Mapping[str, Any], bytes | None]:
-        """Return the estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
+        """Return the estimator of a PTK as data, and its bundle if it is the team's own."""
         if self.source is None or not is_team_code(ptk.estimator):
             return estimator_spec(ptk.estimator), None
         return described(ptk.estimator, self.source)
@@ -177,7 +177,7 @@ def load_repository(folder: Path) -> Repository:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """What `team.toml` says, with the name of a team."""
+    """Read `team.toml`, which has the name of the team."""
     file = folder / "team.toml"
     try:
         settings = tomllib.loads(file.read_text())
