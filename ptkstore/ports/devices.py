@@ -54,10 +54,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Instances, (k, n_weights), int32, and how many reports were put since their model began."""
+    """Instances, (k, n_weights), int32.
+
+    Parameters
+    ----------
+    instances : ndarray
+    reports : int
+        How many they count for since their model began; `Instances.puts` are those of their epoch alone.
+    after_loss : bool
+        Whether their epoch began because the instances of another one were lost.
+    """
 
     instances: Weights
-    puts: int
+    reports: int
+    after_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +203,7 @@ class Instances(InstancesView, Protocol):
     """Instances of PTKs."""
 
     def puts(self, ptk_id: str, epoch: str) -> int:
-        """Return how many reports were put since an epoch began; 0 of one that is over or lost.
+        """Return how many reports were put since an epoch began, those before it left out; 0 where it is over or lost.
 
         Raises
         ------
@@ -207,7 +217,8 @@ class Instances(InstancesView, Protocol):
         begun_for: str,
         instances: Weights,
         *,
-        puts: int = 0,
+        reports: int = 0,
+        after_loss: bool = False,
         replaces: Epoch | None = None,
     ) -> Epoch:
         """Begin an epoch in place of the one that the caller saw; return the one that there is then.
@@ -221,8 +232,10 @@ class Instances(InstancesView, Protocol):
             Read after `replaces`: so nobody brings back a specification that was replaced meanwhile.
         instances : ndarray of shape (k, n_weights), int32
             What it begins with.
-        puts : int, default 0
+        reports : int, default 0
             How many reports these count for.
+        after_loss : bool, default False
+            As of `Counted`.
         replaces : Epoch or None
             The epoch that the caller saw. Its instances are forgotten. If there is another one by now, it is left.
 

@@ -74,7 +74,7 @@ class Devices:
     @cached_property
     def checkpoints(self) -> CheckpointWriter:
         adapters = self._adapters
-        return CheckpointWriter(adapters.instances, adapters.checkpoints, adapters.keys)
+        return CheckpointWriter(self._read_ptk, adapters.instances, adapters.checkpoints, adapters.keys)
 
     def ptk_ids(self) -> tuple[str, ...]:
         """Name the PTKs that devices train."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 5.0
 _PACKED = np.dtype("<i4")
-_BEFORE = "before"  # beside the counts of an epoch: reports that what it began with counts for
+# Beside the counts of an epoch: reports that what it began with counts for, and whether that was after a loss.
+_BEFORE, _AFTER_LOSS = "before", "after-loss"
 _OF_AN_EPOCH = (instances_key, counts_key, marks_key)
 
 
@@ -56,8 +57,7 @@ class RedisInstances:
             commands.hgetall(instances_key(ptk_id, epoch))
             commands.hgetall(counts_key(ptk_id, epoch))
             found, counted = commands.execute()
-        counts = _counts(counted)
-        return Counted(_unpacked(found, epoch, None), counts.get(TAKEN, 0) + counts.get(_BEFORE, 0))
+        return _counted(_unpacked(found, epoch, None), _counts(counted))
 
     def read_window(
         self,
@@ -74,18 +74,36 @@ class RedisInstances:
             commands.hgetall(counts_key(ptk_id, epoch))
             commands.hgetall(key)
             found, counted, marked = commands.execute()
-            weights, now = _unpacked(found, epoch, shape), _counts(counted)
-            before = now.pop(_BEFORE, 0)
-            marks = {int(number): json.loads(text) for number, text in marked.items()}
-            marks = {number: counts for number, counts in marks.items() if number < window}
-            commands.hsetnx(key, str(window), json.dumps(now))  # the first: "at most" holds whoever publishes
-            if gone := [number for number in marks if since in marks and number < since]:
+        now = _counts(counted)
+        read = _counted(_unpacked(found, epoch, shape), now)
+        now = {outcome: count for outcome, count in now.items() if outcome not in (_BEFORE, _AFTER_LOSS)}
+        marks = {int(number): json.loads(text) for number, text in marked.items() if int(number) < window}
+        gone = [number for number in marks if since in marks and number < since]
+        with _answers():
+            self._mark(ptk_id, epoch, window, json.dumps(now), gone)
+        return read, counted_since(since, marks, now)
+
+    def _mark(self, ptk_id: str, epoch: str, window: int, now: str, gone: Sequence[int]) -> None:
+        """Remember what had been counted when a window was read first, unless a later one was read since."""
+        from redis.exceptions import WatchError
+
+        key = marks_key(ptk_id, epoch)
+        with self._client.pipeline() as commands:
+            commands.watch(key)
+            if any(int(number) > window for number in commands.hkeys(key)):
+                return
+            commands.multi()
+            commands.hsetnx(key, str(window), now)  # the first: "at most" holds whoever publishes
+            if gone:
                 commands.hdel(key, *map(str, gone))
             commands.get(epoch_key(ptk_id))
-            said = _epoch(commands.execute()[-1])
+            try:
+                said = _epoch(commands.execute()[-1])
+            except WatchError:
+                self._mark(ptk_id, epoch, window, now, gone)
+                return
             if said is None or said.id != epoch:
                 self._client.unlink(key)
-        return Counted(weights, before + now.get(TAKEN, 0)), counted_since(since, marks, now)
 
     def puts(self, ptk_id: str, epoch: str) -> int:
         """Return how many reports were put since an epoch began."""
@@ -98,7 +116,8 @@ class RedisInstances:
         begun_for: str,
         instances: Weights,
         *,
-        puts: int = 0,
+        reports: int = 0,
+        after_loss: bool = False,
         replaces: Epoch | None = None,
     ) -> Epoch:
         from redis.exceptions import WatchError
@@ -113,15 +132,17 @@ class RedisInstances:
             commands.multi()
             commands.sadd(PTKS_KEY, ptk_id)
             commands.hset(instances_key(ptk_id, fresh.id), mapping=packed)
-            if puts:
-                commands.hset(counts_key(ptk_id, fresh.id), _BEFORE, puts)
+            if said := {name: n for name, n in ((_BEFORE, reports), (_AFTER_LOSS, int(after_loss))) if n}:
+                commands.hset(counts_key(ptk_id, fresh.id), mapping=said)
             commands.set(key, f"{fresh.id} {fresh.begun_for}")
             if now is not None:
                 commands.unlink(*(key(ptk_id, now.id) for key in _OF_AN_EPOCH))
             try:
                 commands.execute()
             except WatchError:
-                return self.begin(ptk_id, begun_for, instances, puts=puts, replaces=replaces)
+                return self.begin(
+                    ptk_id, begun_for, instances, reports=reports, after_loss=after_loss, replaces=replaces
+                )
             return fresh
 
     def forget(self, ptk_id: str) -> None:
@@ -171,6 +192,11 @@ class RedisInstances:
             socket_connect_timeout=PATIENCE_SECONDS,
             retry=Retry(NoBackoff(), 1),  # a connection of before a restart; whoever calls tries again later
         )
+
+
+def _counted(instances: Weights, counts: Counts) -> Counted:
+    reports = counts.get(TAKEN, 0) + counts.get(_BEFORE, 0)
+    return Counted(instances, reports, bool(counts.get(_AFTER_LOSS)))
 
 
 def _counts(found: Mapping[bytes, bytes]) -> dict[str, int]:

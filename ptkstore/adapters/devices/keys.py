@@ -21,7 +21,8 @@ def instances_key(ptk_id: str, epoch: str) -> str:
 def counts_key(ptk_id: str, epoch: str) -> str:
     """Return where reports of an epoch are counted: a hash from what came of them to how many they are.
 
-    And from `before` to how many reports the instances count for that it began with.
+    And from `before` to how many reports the instances count for that it began with, from `after-loss` to 1 if others
+    had been lost.
     """
     return f"{PREFIX}{ptk_id}:{epoch}:counts"
 

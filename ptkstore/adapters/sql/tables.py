@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 16  # the last revision in migrations/versions
+SCHEMA_VERSION = 17  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -204,6 +204,7 @@ jobs = Table(
     Column("share", String, nullable=False, server_default=""),  # whose share of the workers it takes
 )
 _UNFINISHED = "state IN ('ready', 'opened')"
+_REFUSED_AVERAGE = "kind = 'average' AND outcome = 'refused'"
 Index("job_due", jobs.c.state, jobs.c.due_at)
 Index("job_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index)
 Index("job_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index)
@@ -211,6 +212,8 @@ Index("job_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index)
 _partial(Index("job_unfinished_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index), _UNFINISHED)
 _partial(Index("job_unfinished_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index), _UNFINISHED)
 _partial(Index("job_leased", jobs.c.lease_until), "lease_until IS NOT NULL")
+# What serves devices asks each second which average of a PTK was refused last.
+_partial(Index("job_refused_average", jobs.c.ptk_id, jobs.c.window_index), _REFUSED_AVERAGE)
 
 turns = Table(  # when workers last took a job of each share, as a number that only grows
     "turn", metadata, Column("share", String, primary_key=True), Column("number", BigInteger, nullable=False)

@@ -7,7 +7,7 @@ import secrets
 
 from ptkstore.domain.streams.report_counts import REPORTS_STEP
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
-from ptkstore.ports.devices import Counted, DevicePtk, Instances
+from ptkstore.ports.devices import Counted, DevicePtk, Instances, ReadDevicePtk
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Checkpoints
 
@@ -25,23 +25,32 @@ class CheckpointWriter:
     that stood still for long as it wrote: the next one to write finds that out.
     """
 
-    def __init__(self, instances: Instances, checkpoints: Checkpoints, keys: KeyStore) -> None:
-        self._instances, self._checkpoints, self._keys = instances, checkpoints, keys
+    def __init__(
+        self, read_ptk: ReadDevicePtk, instances: Instances, checkpoints: Checkpoints, keys: KeyStore
+    ) -> None:
+        self._read_ptk, self._instances = read_ptk, instances
+        self._checkpoints, self._keys = checkpoints, keys
         self._written: dict[str, bytes] = {}
         self._listed: dict[str, frozenset[str]] = {}
         self._swept: dict[str, tuple[str, int]] = {}
 
     def write(self, ptk_id: str) -> None:
-        """Write the instances of a PTK down, and destroy the keys of its checkpoints that were overwritten."""
+        """Write the instances of a PTK down, and destroy the keys of its checkpoints that were overwritten.
+
+        Nothing is written of an epoch that is over, and nothing but k rows of n_weights: the last checkpoint stays.
+        """
         epoch = self._instances.epoch(ptk_id)
         if epoch is None:
             return
         try:
             found = self._instances.counted(ptk_id, epoch.id)
+            ptk = self._read_ptk(ptk_id)
         except UnknownName:  # over since
             return
+        if epoch.begun_for != ptk.begun_for or found.instances.shape != ptk.shape:
+            return
         packed = found.instances.astype("<i4").tobytes()
-        content = epoch.begun_for.encode() + packed + found.puts.to_bytes(_COUNT_BYTES, "little")
+        content = epoch.begun_for.encode() + packed + found.reports.to_bytes(_COUNT_BYTES, "little")
         seen = hashlib.sha256(epoch.id.encode() + content).digest()
         of_epoch = epoch.id[:_EPOCH_CHARACTERS]
         listed = self._names(ptk_id)
@@ -78,37 +87,41 @@ class CheckpointWriter:
 def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Counted:
     """Return what an epoch of a PTK begins with: the last checkpoint, else fresh instances around the last version.
 
-    A checkpoint of an epoch that began for something else is not used. The noise of fresh instances moves their mean as
+    A checkpoint of an epoch that began for something else is not used. Any other says that instances were lost, also one
+    that cannot be read, if no epoch goes on: `begin_epoch`. The noise of fresh instances moves their mean as
     `start_puts` reports do. Reports count from the last version on, back to a checkpoint that is older, too. A version
     rounds its number down, so they count from the number farthest from the checkpoint that it may have had.
     """
     from ptklib.draw_discard.instances import start_instances, start_puts
 
     begin = ptk.start()
-    before = begin.reports or 0
-    if (kept := _checkpoint(ptk, checkpoints, keys)) is not None:
-        return Counted(
-            kept.instances, before + max(kept.puts - before, before + REPORTS_STEP - 1 - kept.puts)
-        )
+    before, content = begin.reports or 0, _read(ptk, checkpoints, keys)
+    is_lost = content is not None and content[:_DIGEST_CHARACTERS] in (b"", ptk.begun_for.encode())
+    if content and is_lost and (kept := _kept(ptk, content)) is not None:
+        reports = before + max(kept.reports - before, before + REPORTS_STEP - 1 - kept.reports)
+        return Counted(kept.instances, reports, is_lost)
     fresh = start_instances(ptk.specification, begin.weights)
-    return Counted(fresh, before + start_puts(ptk.specification))
+    return Counted(fresh, before + start_puts(ptk.specification), is_lost)
 
 
-def _checkpoint(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> Counted | None:
-    import numpy as np
-
+def _read(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> bytes | None:
+    """Return what a PTK's checkpoint holds, nothing of one that cannot be read; None if there is none."""
     name = checkpoints.newest(ptk.ptk_id)
     if (ptk.ptk_id, name) not in keys.checkpoints() or name is None:
         return None
     try:
-        content = checkpoints.read(ptk.ptk_id, name, keys.checkpoint_key(ptk.ptk_id, name))
+        return checkpoints.read(ptk.ptk_id, name, keys.checkpoint_key(ptk.ptk_id, name))
     except (CorruptObject, WindowGone):
-        return None
-    if content[:_DIGEST_CHARACTERS].decode() != ptk.begun_for:
-        return None
+        return b""
+
+
+def _kept(ptk: DevicePtk, content: bytes) -> Counted | None:
+    """Return the instances of a checkpoint; None if it has others than this PTK's."""
+    import numpy as np
+
     end = _DIGEST_CHARACTERS + 4 * ptk.shape[0] * ptk.shape[1]
-    if len(content) not in (end, end + _COUNT_BYTES):  # what was written had another shape
+    if len(content) not in (end, end + _COUNT_BYTES):
         return None
     packed = np.frombuffer(content[_DIGEST_CHARACTERS:end], dtype="<i4").astype(np.int32)
-    puts = int.from_bytes(content[end:], "little")  # an older program wrote none
-    return Counted(packed.reshape(ptk.shape), puts)
+    reports = int.from_bytes(content[end:], "little")  # an older program wrote none
+    return Counted(packed.reshape(ptk.shape), reports)

@@ -63,7 +63,10 @@ def read_epoch(
 
 
 def begin_epoch(ptk: DevicePtk, replaces: Epoch | None, *, instances: Instances, start: Beginning) -> Epoch:
-    """Begin an epoch in place of the one that was seen; return the one that there is then."""
+    """Begin an epoch in place of the one that was seen; return the one that there is then.
+
+    Instances were lost if the one that was seen is for the same, or if none was seen and there is a checkpoint of one.
+    """
     try:
         instances.check()
     except Refused:
@@ -71,4 +74,11 @@ def begin_epoch(ptk: DevicePtk, replaces: Epoch | None, *, instances: Instances,
             "the devices' Redis may keep what is overwritten; the operator finds out why by `ptk up`"
         ) from None
     begun = start(ptk)
-    return instances.begin(ptk.ptk_id, ptk.begun_for, begun.instances, puts=begun.puts, replaces=replaces)
+    return instances.begin(
+        ptk.ptk_id,
+        ptk.begun_for,
+        begun.instances,
+        reports=begun.reports,
+        after_loss=begun.after_loss if replaces is None else replaces.begun_for == ptk.begun_for,
+        replaces=replaces,
+    )

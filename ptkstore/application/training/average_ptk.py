@@ -21,6 +21,7 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.device_models import DeviceModel
 from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
+from ptkstore.domain.versions.provenance import instances_in
 from ptkstore.domain.versions.versions import Draft, Version, repeated_version, table_files
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
@@ -104,7 +105,7 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         steps.reached("average-staged", job.id)
         own.kept = True  # by an election that nobody answers, too
         try:
-            own.kept = _elect(job, spec, stream, draft, averaged, ptk.refused_window, begin, clock)
+            own.kept = _elect(job, spec, stream, draft, averaged, found.after_loss, begin, clock)
         except OutcomeUnknown:
             raise
         except Exception:
@@ -120,7 +121,7 @@ def _instances(
 
     def read_found(ptk: DevicePtk, epoch: Epoch) -> tuple[Counted, Counts]:
         since = None
-        if previous is not None and previous.content.get("instances", {}).get("epoch") == epoch.id:
+        if previous is not None and instances_in(previous.content).get("epoch") == epoch.id:
             since = previous.window_index
         return averaging.instances.read_window(
             ptk.ptk_id, epoch.id, job.window.index, since=since, shape=ptk.shape
@@ -149,7 +150,7 @@ def described(ptk: DevicePtk, found: Counted) -> dict[str, Any]:
     if len(instances) > 1:
         variances = instances.var(axis=0, ddof=1, dtype=np.float64)
         spread = float(variances.mean() / specification.instance_variance)
-    before, reports = ptk.last(), found.puts // REPORTS_STEP * REPORTS_STEP
+    before, reports = ptk.last(), found.reports // REPORTS_STEP * REPORTS_STEP
     if before is not None:
         average = average_instances(specification, instances)
         moved = float(np.linalg.norm(average if before.weights is None else average - before.weights))
@@ -204,7 +205,7 @@ def _elect(
     stream: Stream,
     draft: Draft,
     averaged: Mapping[str, Any],
-    refused_window: int | None,
+    after_loss: bool,
     begin: Begin,
     clock: Clock,
 ) -> bool:
@@ -216,8 +217,11 @@ def _elect(
             uow.commit()
             return False
         local = local_loss_of(spec.estimator, stream.policy)
-        model = DeviceModel(local.specification, spec.start_from)
-        _notify_of_loss(uow, job, model, averaged["epoch"], refused_window, at)
+        model, previous = DeviceModel(local.specification, spec.start_from), uow.versions.latest(spec.ptk_id)
+        if previous is not None and _goes_on(previous, model, uow.jobs.refused_average(spec.ptk_id)):
+            after_loss = instances_in(previous.content).get("epoch") != averaged["epoch"]
+        if after_loss:
+            uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))
         begun = None if spec.start_from is None else central_version(spec.start_from, uow)
         content = local_content_of(job, spec, stream, draft, local, averaged, begun)
         elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
@@ -226,27 +230,16 @@ def _elect(
     return True
 
 
-def _notify_of_loss(
-    uow: UnitOfWork,
-    job: Job,
-    model: DeviceModel,
-    epoch: str,
-    refused_window: int | None,
-    at: datetime,
-) -> None:
-    """Tell the owner where the instances are others than those of the last version, and were not begun anew.
+def _goes_on(previous: Version, model: DeviceModel, refused_window: int | None) -> bool:
+    """Return whether the instances of the last version go on, if none are lost.
 
     A changed PTK begins anew, one whose average was refused, and one that was rolled back.
     """
-    previous = uow.versions.latest(str(job.ptk_id))
-    if previous is None or DeviceModel.of_version(previous.content) != model:
-        return
-    if repeated_version(previous.content) is not None:
-        return
-    if refused_window is not None and refused_window > previous.window_index:
-        return
-    if previous.content["instances"]["epoch"] != epoch:
-        uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))
+    return (
+        DeviceModel.of_version(previous.content) == model
+        and repeated_version(previous.content) is None
+        and not (refused_window is not None and refused_window > previous.window_index)
+    )
 
 
 def _notify_once(job: Job, code: str, begin: Begin, clock: Clock) -> None:

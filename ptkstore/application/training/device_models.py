@@ -13,6 +13,7 @@ from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.device_models import DeviceModel
+from ptkstore.domain.versions.provenance import instances_in
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.ports.catalog import CatalogView, Read
@@ -85,7 +86,7 @@ def _own(version: Version, lake: Lake, *, is_placed: bool) -> Start | None:
         weights = _fitted(version, lake).weights_
     except (PtklibError, CorruptObject, UnknownName):
         return None
-    return Start(weights, version.content["instances"].get("reports"))
+    return Start(weights, instances_in(version.content).get("reports"))
 
 
 def _central(specification: Specification, version: Version, lake: Lake, *, is_placed: bool) -> Start:

@@ -159,6 +159,12 @@ def is_local(manifest: Mapping[str, Any]) -> bool:
     return bool(manifest.get("guarantee", {}).get("model") == LOCAL)
 
 
+def instances_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a manifest says of the instances that were averaged; of one of an early program, their epoch alone."""
+    found: Mapping[str, Any] = manifest.get("instances", {"epoch": manifest.get("epoch")})
+    return found
+
+
 def _local(guarantee: Mapping[str, Any]) -> LocalShown:
     return LocalShown(
         one_weight_epsilon=guarantee["one_weight"]["epsilon"],

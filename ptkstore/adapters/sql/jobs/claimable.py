@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.domain.jobs import LONGEST_LEASE, WHILE_KEPT, JobKind, latest_due
+from ptkstore.domain.jobs import LONGEST_LEASE, WHILE_KEPT, JobKind, Outcome, latest_due
 
 # literals, for the indexes of unfinished jobs
 _STATES: tuple[ColumnElement[str], ...] = (literal_column("'ready'"), literal_column("'opened'"))
@@ -47,6 +47,12 @@ def of_kind(jobs: Any, *kinds: JobKind) -> ColumnElement[bool]:
     """Match jobs of these kinds, written as literals: drivers take some time for each parameter of a look."""
     condition: ColumnElement[bool] = jobs.c.kind.in_([literal_column(f"'{kind.value}'") for kind in kinds])
     return condition
+
+
+def is_refused_average(jobs: Any) -> ColumnElement[bool]:
+    """Match averages that were refused, as their index has it, so that it serves."""
+    is_average = jobs.c.kind == literal_column(f"'{JobKind.AVERAGE.value}'")
+    return and_(is_average, jobs.c.outcome == literal_column(f"'{Outcome.REFUSED.value}'"))
 
 
 def oldest_window(jobs: Any) -> ColumnElement[int]:

@@ -27,6 +27,7 @@ from ptkstore.adapters.sql.jobs.claimable import (
     CLAIMABLE,
     IS_CLAIMABLE,
     at,
+    is_refused_average,
     is_unfinished,
     leased,
     oldest_window,
@@ -295,8 +296,9 @@ class SqlJobs(CatalogPart):
 
     def refused_average(self, ptk_id: str) -> int | None:
         """Return the newest window of which a PTK's average was refused."""
-        refused = given(t.jobs, ptk_id=ptk_id, kind=JobKind.AVERAGE, outcome=Outcome.REFUSED)
-        newest = select(func.max(t.jobs.c.window_index)).where(*refused)
+        newest = select(func.max(t.jobs.c.window_index)).where(
+            t.jobs.c.ptk_id == ptk_id, is_refused_average(t.jobs)
+        )
         window: int | None = self._connection.execute(newest).scalar_one()
         return window
 

@@ -201,6 +201,34 @@ def test_who_reads_a_window_late_takes_no_report_from_the_next(
     assert instances.read_window(PTK, epoch.id, 1, since=0)[1] == {"put": 4}
 
 
+@pytest.mark.parametrize("at", ["start", "mark"])
+def test_who_reads_a_window_after_later_ones_leaves_no_mark_of_it(
+    instances: RedisInstances, client: Any, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A claim that lost its lease long ago: its mark was not needed any more, and would be of another moment."""
+    epoch = instances.begin(PTK, FIRST, weights(0))
+
+    def read(window: int, since: int | None) -> None:
+        instances.read_window(PTK, epoch.id, window, since=since)
+
+    def later(*said: Any) -> None:
+        monkeypatch.undo()
+        for window in (1, 2, 3):
+            read(window, window - 1)
+        if said:
+            mark(*said)
+
+    read(0, None)
+    mark = instances._mark
+    if at == "mark":
+        client.delete(f"ptkd:{PTK}:{epoch.id}:marks")
+        monkeypatch.setattr(instances, "_mark", later)
+    else:
+        later()
+    read(0, None)
+    assert set(client.hkeys(f"ptkd:{PTK}:{epoch.id}:marks")) <= {b"1", b"2", b"3"}
+
+
 def test_counts_end_with_their_epoch(instances: RedisInstances, client: Any) -> None:
     first = instances.begin(PTK, FIRST, weights(0))
     put(client, first, put=5)
@@ -234,10 +262,10 @@ def test_a_server_that_is_away_is_unavailable(tmp_path_factory: pytest.TempPathF
 def test_reports_count_on_from_those_that_an_epoch_begins_with(
     instances: RedisInstances, client: Any
 ) -> None:
-    epoch = instances.begin(PTK, FIRST, weights(0), puts=40)
+    epoch = instances.begin(PTK, FIRST, weights(0), reports=40, after_loss=True)
     put(client, epoch, put=5, norm=3)
     found, counts = instances.read_window(PTK, epoch.id, 0, since=None)
-    assert (found.puts, counts) == (45, {"put": 5, "norm": 3})
+    assert (found.reports, found.after_loss, counts) == (45, True, {"put": 5, "norm": 3})
     again = instances.counted(PTK, epoch.id)
-    assert again.puts == 45
+    assert (again.reports, again.after_loss) == (45, True)
     assert np.array_equal(again.instances, found.instances)

@@ -157,7 +157,7 @@ def test_processes_count_what_came_of_reports_together(url: str, epoch: Epoch) -
     asked(url, many)
     instances = RedisInstances(url)
     found, counts = instances.read_window(PTK, epoch.id, 0, since=None)
-    assert found.puts == 12
+    assert found.reports == 12
     assert np.array_equal(found.instances, instances.all(PTK, epoch.id))
     assert counts == {"put": 12, "norm": 3, "ticket-used": 1}
     assert instances.puts(PTK, epoch.id) == 12

@@ -42,7 +42,7 @@ class Home:
     ptk: DevicePtk
 
     def writer(self) -> CheckpointWriter:
-        return CheckpointWriter(self.instances, self.checkpoints, self.keys)
+        return CheckpointWriter(lambda _: self.ptk, self.instances, self.checkpoints, self.keys)
 
     def epoch(self) -> Epoch:
         _, epoch = epoch_of(
@@ -147,7 +147,7 @@ def test_fresh_instances_count_as_half_as_many_reports_as_they_are_from_the_last
 ) -> None:
     around = np.zeros(home.ptk.specification.n_weights)
     home.ptk = replace(home.ptk, start=lambda: Start(around, 1000))
-    assert home.instances.counted(PTK, home.epoch().id).puts == 1000 + 3
+    assert home.instances.counted(PTK, home.epoch().id).reports == 1000 + 3
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_after_a_loss_the_limit_is_for_at_least_as_many_reports_as_came_on_both_
     def reports(count: int) -> None:
         home.client.hincrby(f"ptkd:{PTK}:{home.epoch().id}:counts", "put", count)
 
-    reports(checkpoint - home.instances.counted(PTK, home.epoch().id).puts)
+    reports(checkpoint - home.instances.counted(PTK, home.epoch().id).reports)
     home.writer().write(PTK)
     said = version // 128 * 128
     home.ptk = replace(home.ptk, start=lambda: Start(np.zeros(home.ptk.specification.n_weights), said))
@@ -196,17 +196,16 @@ def test_what_a_writer_that_stood_still_wrote_of_an_epoch_that_is_over_is_overwr
 ) -> None:
     """It read the epoch, stood still while another began and was written down, and goes on."""
     slow, other = home.writer(), home.writer()
-    first, read = home.epoch(), home.instances.counted
+    first, make = home.epoch(), home.keys.make_checkpoint_key
 
-    def meanwhile(ptk_id: str, epoch: str) -> Any:
-        found = read(ptk_id, epoch)
+    def meanwhile(ptk_id: str, name: str) -> bytes:
         monkeypatch.undo()
         home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
         home.epoch()
         other.write(PTK)
-        return found
+        return make(ptk_id, name)
 
-    monkeypatch.setattr(home.instances, "counted", meanwhile)
+    monkeypatch.setattr(home.keys, "make_checkpoint_key", meanwhile)
     slow.write(PTK)
     kept = home.weights()
     assert home.epoch().id != first.id
@@ -279,13 +278,66 @@ def test_a_checkpoint_that_cannot_be_read_is_none(home: Home, fault: str) -> Non
     elif fault == "key":
         home.keys.destroy_checkpoint(PTK, home.checkpoints.newest(PTK) or "")
     elif fault == "shape":
-        row = np.zeros(home.ptk.specification.n_weights, dtype="<i4").tobytes()
-        home.client.hset(f"ptkd:{PTK}:{home.epoch().id}:instances", "5", row)
-        home.writer().write(PTK)
+        name = home.checkpoints.newest(PTK) or ""
+        content = home.checkpoints.read(PTK, name, home.key())
+        home.checkpoints.write(PTK, name, content + bytes(28), home.key())
     else:
         path.write_bytes(b"\xff" * 16 + home.file()[16:])
     home.client.flushdb()
     assert not np.array_equal(home.weights(), before)
+
+
+@pytest.mark.parametrize("wrong", [{"5": bytes(28)}, dict.fromkeys("01234", bytes(32)), {"4": b"abc"}])
+def test_instances_of_another_shape_are_not_written_over_the_last_checkpoint(
+    home: Home, wrong: dict[str, bytes]
+) -> None:
+    writer, epoch = home.writer(), home.epoch()
+    writer.write(PTK)
+    before, kept, key = home.weights(), home.file(), home.key()
+    home.client.hset(f"ptkd:{PTK}:{epoch.id}:instances", mapping=wrong)
+    writer.write(PTK)
+    assert (home.file(), home.key()) == (kept, key)
+    home.client.flushdb()
+    assert np.array_equal(home.weights(), before)
+
+
+def test_an_epoch_that_is_over_is_not_written_over_the_last_checkpoint(home: Home) -> None:
+    home.epoch()
+    home.writer().write(PTK)
+    kept = home.file()
+    home.put(9)
+    home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
+    home.writer().write(PTK)
+    assert home.file() == kept
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("none", True), ("torn", True), ("specification", False), ("no checkpoint", False), ("forgotten", False)],
+)
+def test_an_epoch_says_whether_others_were_lost_before_it(home: Home, fault: str, told: bool) -> None:
+    assert not home.instances.counted(PTK, home.epoch().id).after_loss
+    if fault != "no checkpoint":
+        home.writer().write(PTK)
+    if fault == "torn":
+        (home.folder / "_staging" / "_checkpoints" / PTK).write_bytes(home.file()[:-3])
+    elif fault == "forgotten":
+        home.writer().forget(PTK)
+    elif fault == "specification":
+        home.ptk = replace(home.ptk, specification=specification(epsilon=2.0))
+    home.client.flushdb()
+    for _ in range(2):
+        assert home.instances.counted(PTK, home.epoch().id).after_loss == told
+
+
+def test_a_changed_model_lost_nothing_though_its_checkpoint_of_before_is_there(home: Home) -> None:
+    first = home.ptk
+    home.epoch()
+    home.writer().write(PTK)
+    home.ptk = replace(first, specification=specification(epsilon=2.0))
+    home.epoch()
+    home.ptk = first
+    assert not home.instances.counted(PTK, home.epoch().id).after_loss
 
 
 def test_what_is_forgotten_leaves_neither_key_nor_file_nor_instance(home: Home) -> None:
@@ -314,5 +366,5 @@ def test_a_redis_that_is_away_writes_nothing_over_the_last_checkpoint(home: Home
     before = home.file()
     away = RedisInstances(ForgetfulRedisServer(tmp_path / "away").client_url)
     with pytest.raises(Unavailable):
-        CheckpointWriter(away, home.checkpoints, home.keys).write(PTK)
+        CheckpointWriter(lambda _: home.ptk, away, home.checkpoints, home.keys).write(PTK)
     assert home.file() == before

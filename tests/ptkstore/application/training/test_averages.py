@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import redis
+import sqlalchemy as sa
 
 from ptklib.base import DPEstimator
+from ptklib.canonical_json import canonical_json
 from ptklib.draw_discard import average_instances, report_loss
 from ptklib.draw_discard.instances import drift_limit
 from ptklib.state import ReleasedState
@@ -41,8 +44,6 @@ def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Devic
 def published(world: DeviceWorld, number: int) -> tuple[dict[str, Any], np.ndarray]:
     manifest, files = world.service.ptk_version(PTK, number)
     tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
-    from ptklib.canonical_json import canonical_json
-
     state = ReleasedState.from_files({**tables, "state.json": canonical_json(manifest["state"]).encode()})
     return manifest, DPEstimator.from_state(state).weights_
 
@@ -245,6 +246,68 @@ def test_instances_that_were_lost_begin_anew_around_the_last_version_and_the_own
     spread = np.sqrt(specification.instance_variance) / 2.0**specification.grid_bits
     assert np.abs(second - first).max() < 20 * spread
     assert world.notices() == [(f"{PTK} average of window 1", "instances-lost")]
+
+
+def write_down(world: DeviceWorld) -> None:
+    Checkpoints(world.service, Event()).pass_once()
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["all", "shape"])
+def test_instances_that_were_lost_before_the_first_version_are_told_once(
+    world: DeviceWorld, wrong: bool
+) -> None:
+    world.report([device_table()] * 5)
+    write_down(world)
+    if wrong:
+        _, epoch = world.begin_epoch()
+        with redis.Redis.from_url(world.url) as client:
+            client.hset(instances_key(PTK, epoch.id), "3", bytes(16))
+    else:
+        world.lose_instances()
+    for window in (1, 2):
+        world.close_phones(window)
+        world.work(*AVERAGING)
+    assert world.notices() == [(f"{PTK} average of window 0", "instances-lost")]
+
+
+@pytest.mark.parametrize("change", ["specification", "name"])
+def test_a_model_that_simply_begins_has_lost_nothing(world: DeviceWorld, change: str) -> None:
+    """A changed one, and one whose name is registered again, though there is a checkpoint of another."""
+    world.report([device_table()] * 5)
+    write_down(world)
+    if change == "specification":
+        world.service.update_ptk(PTK, estimator=phishy(epsilon=2.0))
+        world.lose_instances()
+    else:
+        world.service.deregister_ptk(PTK)
+        write_down(world)
+        world.register_phishy()
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    assert len(world.service.versions(PTK)) == 1
+    assert world.notices() == []
+
+
+def test_a_version_of_an_early_program_says_its_epoch_elsewhere(world: DeviceWorld) -> None:
+    world.report([device_table()] * 5)
+    world.close_phones(1)
+    world.work(*AVERAGING)
+    with world.service.catalog.begin() as uow:
+        row = uow._connection.exec_driver_sql("SELECT manifest FROM version").scalar_one()
+        said = json.loads(row)
+        said["epoch"] = said.pop("instances")["epoch"]
+        uow._connection.execute(
+            sa.text("UPDATE version SET manifest = :manifest"), {"manifest": canonical_json(said)}
+        )
+        uow.commit()
+    world.close_phones(2)
+    world.work(*AVERAGING)
+    assert world.service.version(PTK, 2).content["instances"]["limit"] is None
+    assert world.notices() == []
+    world.lose_instances()
+    world.close_phones(3)
+    world.work(*AVERAGING)
+    assert world.notices() == [(f"{PTK} average of window 2", "instances-lost")]
 
 
 @pytest.mark.parametrize("wrong", [{"3": bytes(16)}, dict.fromkeys("012", bytes(20)), {"1": b"abc"}])
