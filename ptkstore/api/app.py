@@ -86,7 +86,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     online = OnlineRows(service)
     device_counts = DeviceCounts()
     numbers = Metrics(service, online, device_counts)
-    models = ServedModels(lambda ptk_id: service.devices.served(ptk_id))
+    models = ServedModels(lambda ptk_id, before: service.devices.served(ptk_id, before))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -18,19 +18,19 @@ class Devices:
 
     def __init__(self, adapters: Adapters, read_ptk: ReadDevicePtk) -> None:
         self._adapters, self._read_ptk = adapters, read_ptk
-        self._served: dict[str, served_models.ServedModel] = {}
 
-    def served(self, ptk_id: str) -> served_models.ServedModel:
+    def served(
+        self, ptk_id: str, before: served_models.ServedModel | None
+    ) -> served_models.ServedModel:
         """Read what is served of a PTK from now on; `Refused` if the devices' Redis came to keep what they send."""
         self.check()
-        self._served[ptk_id] = served_models.read_served(
+        return served_models.read_served(
             ptk_id,
-            self._served.get(ptk_id),
+            before,
             read_ptk=self._read_ptk,
             instances=self._adapters.instances,
             start=self._start,
         )
-        return self._served[ptk_id]
 
     def epoch_of(self, ptk_id: str) -> tuple[DevicePtk, Epoch]:
         """Return a PTK and its epoch, begun if there is none of its specification."""

@@ -21,6 +21,10 @@ BYTES_AT_ONCE = 64 * 2**20
 """Of all reports that are being received, or wait to be examined and put."""
 
 BYTES_OF_A_GATEWAY = BYTES_AT_ONCE // 4
+BYTES_BESIDE = 2**16
+"""And for each of them so many more: small ones of one gateway are no more than 256, a quarter of the connections that a
+process has, and so many wait to be examined at most."""
+
 BODIES_OF_A_TICKET = 2
 
 _FORGET_AT = 2**14
@@ -109,7 +113,7 @@ class TicketRates:
 
 
 class BodiesAtOnce:
-    """Bytes of bodies that are held: of all, of the tickets of one gateway, and of one ticket."""
+    """Bytes of bodies that are held, and beside them: of all, of the tickets of one gateway, and of one ticket."""
 
     def __init__(self) -> None:
         self._held: Counter[bytes] = Counter()
@@ -117,19 +121,20 @@ class BodiesAtOnce:
     @contextmanager
     def of(self, ticket: Ticket, n_bytes: int) -> Iterator[None]:
         """Count a body while it is held, or refuse it with `TooManyRequests`."""
+        costs = n_bytes + BYTES_BESIDE
         most = {
             b"": BYTES_AT_ONCE,
             ticket.gateway: BYTES_OF_A_GATEWAY,
-            ticket.mark: BODIES_OF_A_TICKET * n_bytes,
+            ticket.mark: BODIES_OF_A_TICKET * costs,
         }
-        if any(self._held[one] + n_bytes > limit for one, limit in most.items()):
+        if any(self._held[one] + costs > limit for one, limit in most.items()):
             raise TooManyRequests("many reports are being taken; send this one again later")
         for one in most:
-            self._held[one] += n_bytes
+            self._held[one] += costs
         try:
             yield
         finally:
             for one in most:
-                self._held[one] -= n_bytes
+                self._held[one] -= costs
                 if not self._held[one]:
                     del self._held[one]

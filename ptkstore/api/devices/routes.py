@@ -20,6 +20,7 @@ from ptkstore.adapters.runtime import RequestLog
 from ptkstore.api.device_counts import UNKNOWN, DeviceCounts
 from ptkstore.api.devices.rates import BodiesAtOnce, GatewayRates, TicketRates
 from ptkstore.api.devices.served import ServedModels
+from ptkstore.api.devices.turns import FairTurns
 from ptkstore.api.problems import answer, plain_problem, problem_of
 from ptkstore.api.requests.envelope import REQUEST_ID, SAFE_HEADERS, STRICT_TRANSPORT
 from ptkstore.application.devices.served_models import ServedModel, SpamTest
@@ -87,6 +88,7 @@ class DeviceRoutes:
         self._app, self._service, self._models, self._counts = app, service, models, counts
         self._rates = GatewayRates(service.settings.device_reports_per_second)
         self._tries, self._bodies = TicketRates(), BodiesAtOnce()
+        self._turns = FairTurns()
         self._examines: CapacityLimiter | None = None
         self._log = RequestLog()
         self._safe: _Headers = [
@@ -178,7 +180,7 @@ class DeviceRoutes:
         if (refusal := await reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
             self._rates.give_back(ticket.gateway, "put")
             self._refused(refusal, ticket)
-        if (failed := await self._failed_test(model, report)) is not None:  # of a spent ticket: once for each
+        if (failed := await self._failed_test(model, report, ticket)) is not None:  # of a spent ticket: once for each
             self._refused(Refusal.REPORT, ticket, failed)
         if (refusal := await reports.put(model.ptk_id, model.epoch, model.k, report)) is not None:
             self._refused(refusal, ticket)
@@ -242,13 +244,14 @@ class DeviceRoutes:
         except TimeoutError:
             raise _Refused(408, "too-slow", "the body came too slowly", "slow", ticket.ptk_id) from None
 
-    async def _failed_test(self, model: ServedModel, report: bytes) -> SpamTest | None:
-        """Examine a report; one that needs older ranges does so in a thread, and waits for others of its kind."""
+    async def _failed_test(self, model: ServedModel, report: bytes, ticket: Ticket) -> SpamTest | None:
+        """Examine a report; one that needs older ranges does so in a thread, in a turn of its gateway."""
         if model.failed_test(report, older=False) is None:
             return None
         if self._examines is None:
-            self._examines = CapacityLimiter(1)
-        return await to_thread.run_sync(model.failed_test, report, limiter=self._examines)
+            self._examines = CapacityLimiter(1)  # a thread that no other request waits for
+        async with self._turns.turn(ticket.gateway):
+            return await to_thread.run_sync(model.failed_test, report, limiter=self._examines)
 
     def _refused(self, refusal: Refusal, ticket: Ticket, outcome: str | None = None) -> NoReturn:
         raise _Refused(_STATUS[refusal], refusal, _SAYS[refusal], outcome or refusal, ticket.ptk_id)

@@ -24,6 +24,7 @@ class _Kept:
     read_at: float
     used_at: float
     over: set[str] = field(default_factory=set)
+    is_served: bool = True
 
 
 class ServedModels:
@@ -32,10 +33,13 @@ class ServedModels:
     Parameters
     ----------
     read : callable
-        Reads what is served of a PTK, in a thread.
+        Reads what is served of a PTK in the place of what was served before, in a thread.
+
+    What a model was before is kept while it is asked for, also where it is not served: reports that were drawn then are
+    late, and no spam. Of a PTK that devices do not train any more nothing is kept.
     """
 
-    def __init__(self, read: Callable[[str], ServedModel]) -> None:
+    def __init__(self, read: Callable[[str, ServedModel | None], ServedModel]) -> None:
         self._read = read
         self._kept: dict[str, _Kept] = {}
         self._reading: dict[str, asyncio.Task[ServedModel]] = {}
@@ -55,7 +59,7 @@ class ServedModels:
         kept = self._kept.get(ptk_id)
         if kept is not None:
             kept.used_at = time.monotonic()
-            if kept.model.epoch == epoch or epoch in kept.over:
+            if kept.is_served and (kept.model.epoch == epoch or epoch in kept.over):
                 return kept.model
         begun_before = ptk_id in self._reading
         model = await self._read_once(ptk_id)
@@ -68,7 +72,7 @@ class ServedModels:
     def epoch_of(self, ptk_id: str) -> str | None:
         """Return the epoch of a PTK that is served now; None if none is."""
         kept = self._kept.get(ptk_id)
-        return None if kept is None else kept.model.epoch
+        return kept.model.epoch if kept is not None and kept.is_served else None
 
     def close(self) -> None:
         """Read nothing any more."""
@@ -91,7 +95,9 @@ class ServedModels:
     async def _reads(self, ptk_id: str) -> ServedModel:
         if self._limiter is None:
             self._limiter = CapacityLimiter(1)
-        return await to_thread.run_sync(self._read, ptk_id, limiter=self._limiter)
+        kept = self._kept.get(ptk_id)
+        before = None if kept is None else kept.model
+        return await to_thread.run_sync(self._read, ptk_id, before, limiter=self._limiter)
 
     def _read_ended(self, ptk_id: str, task: asyncio.Task[ServedModel]) -> None:
         self._reading.pop(ptk_id, None)
@@ -103,10 +109,10 @@ class ServedModels:
             self._kept[ptk_id] = _Kept(task.result(), now, used_at, over)
             if self._refreshing is None:
                 self._refreshing = asyncio.create_task(self._refresh())
-        elif kept is not None and (
-            isinstance(error, UnknownName | Refused) or now - kept.read_at > KEPT_SECONDS
-        ):
-            del self._kept[ptk_id]
+        elif isinstance(error, UnknownName):
+            self._kept.pop(ptk_id, None)
+        elif kept is not None and (isinstance(error, Refused) or now - kept.read_at > KEPT_SECONDS):
+            kept.is_served = False
 
     async def _refresh(self) -> None:
         while True:

@@ -355,7 +355,7 @@ def test_reports_that_wait_for_older_ranges_are_counted_and_one_more_costs_no_ti
         return [phones.redis.get(key) for key in phones.redis.keys("ptkd:ticket:*")].count(b"put")
 
     monkeypatch.setattr(ServedModel, "failed_test", waits)
-    monkeypatch.setattr(rates, "BYTES_OF_A_GATEWAY", 2 * phones.n_bytes)
+    monkeypatch.setattr(rates, "BYTES_OF_A_GATEWAY", 2 * (phones.n_bytes + rates.BYTES_BESIDE))
     honest, *waiting = (phones.drawn() for _ in range(3))
     before = phones.instances()
     with ThreadPoolExecutor(2) as threads:

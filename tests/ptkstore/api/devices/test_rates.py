@@ -8,6 +8,7 @@ import pytest
 
 from ptkstore.api.devices.rates import (
     BYTES_AT_ONCE,
+    BYTES_BESIDE,
     BYTES_OF_A_GATEWAY,
     TRIES_AT_ONCE,
     BodiesAtOnce,
@@ -23,7 +24,7 @@ def ticket(mark: int, gateway: bytes = b"gate") -> Ticket:
 
 
 def test_bodies_of_one_gateway_leave_room_for_others() -> None:
-    bodies, large = BodiesAtOnce(), BYTES_OF_A_GATEWAY // 2
+    bodies, large = BodiesAtOnce(), BYTES_OF_A_GATEWAY // 2 - BYTES_BESIDE
     with ExitStack() as held:
         for mark in range(2):
             held.enter_context(bodies.of(ticket(mark), large))
@@ -36,12 +37,25 @@ def test_bodies_of_one_gateway_leave_room_for_others() -> None:
 
 
 def test_bodies_of_all_have_a_limit() -> None:
-    bodies, large = BodiesAtOnce(), BYTES_OF_A_GATEWAY // 2
+    bodies, large = BodiesAtOnce(), BYTES_OF_A_GATEWAY // 2 - BYTES_BESIDE
     with ExitStack() as held:
         for mark in range(BYTES_AT_ONCE // large):
             held.enter_context(bodies.of(ticket(mark, b"%04d" % (mark // 2)), large))
         with pytest.raises(TooManyRequests), bodies.of(ticket(99, b"else"), large):
             pass
+
+
+def test_small_bodies_count_for_more_than_their_bytes() -> None:
+    bodies, taken = BodiesAtOnce(), 0
+    with ExitStack() as held:
+        with pytest.raises(TooManyRequests):
+            while True:
+                held.enter_context(bodies.of(ticket(taken), 16))
+                taken += 1
+        assert taken == BYTES_OF_A_GATEWAY // (16 + BYTES_BESIDE) == 255
+        with bodies.of(ticket(taken, b"else"), 16):
+            pass
+    assert bodies._held == {}
 
 
 def test_one_ticket_sends_two_bodies_at_once() -> None:
