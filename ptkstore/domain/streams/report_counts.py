@@ -1,4 +1,4 @@
-"""How many reports of devices were taken and refused: counted one by one, and told in powers of two."""
+"""How many reports of devices were taken and refused: counted one by one, and told in steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ TAKEN: Final = "put"
 LEAST_TOLD: Final = 16
 
 REPORTS_STEP: Final = 128
-"""A manifest says how many reports were put since a model began, in steps of so many, rounded down."""
+"""A manifest says how many reports were taken in steps of so many: since a model began rounded down, since the version
+before rounded up. The limit on drift needs the first number, and a coarser second one beside it would hide nothing."""
 
 Counts = Mapping[str, int]
 """How many reports had each outcome."""
@@ -36,7 +37,7 @@ def counted_since(window: int | None, marks: Mapping[int, Counts], now: Counts) 
 
 
 def told(count: int) -> int:
-    """Return a number of reports as it is told: 0, or a power of two from `LEAST_TOLD` on that it does not exceed."""
+    """Return a number of refused reports as it is told: 0, or a power of two from `LEAST_TOLD` on, not below it."""
     return max(LEAST_TOLD, 1 << (count - 1).bit_length()) if count > 0 else 0
 
 
@@ -44,6 +45,6 @@ def reports_told(counts: Counts) -> dict[str, Any]:
     """Return how many reports were taken at most, and refused for each reason at most."""
     refused = {outcome: told(count) for outcome, count in sorted(counts.items()) if outcome != TAKEN}
     return {
-        "taken": told(counts.get(TAKEN, 0)),
+        "taken": -(-counts.get(TAKEN, 0) // REPORTS_STEP) * REPORTS_STEP,
         "refused": {reason: count for reason, count in refused.items() if count},
     }
