@@ -19,9 +19,7 @@ class Devices:
     def __init__(self, adapters: Adapters, read_ptk: ReadDevicePtk) -> None:
         self._adapters, self._read_ptk = adapters, read_ptk
 
-    def served(
-        self, ptk_id: str, before: served_models.ServedModel | None
-    ) -> served_models.ServedModel:
+    def served(self, ptk_id: str, before: served_models.ServedModel | None) -> served_models.ServedModel:
         """Read what is served of a PTK from now on; `Refused` if the devices' Redis came to keep what they send."""
         self.check()
         return served_models.read_served(

@@ -22,8 +22,8 @@ BYTES_AT_ONCE = 64 * 2**20
 
 BYTES_OF_A_GATEWAY = BYTES_AT_ONCE // 4
 BYTES_BESIDE = 2**16
-"""And for each of them so many more: small ones of one gateway are no more than 256, a quarter of the connections that a
-process has, and so many wait to be examined at most."""
+"""For each of them so many more: small ones of one gateway are no more than 256, a quarter of the connections of a
+process, and so many wait to be examined at most."""
 
 BODIES_OF_A_TICKET = 2
 

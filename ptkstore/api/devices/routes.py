@@ -180,7 +180,9 @@ class DeviceRoutes:
         if (refusal := await reports.spend(model.ptk_id, model.epoch, ticket.mark)) is not None:
             self._rates.give_back(ticket.gateway, "put")
             self._refused(refusal, ticket)
-        if (failed := await self._failed_test(model, report, ticket)) is not None:  # of a spent ticket: once for each
+        if (
+            failed := await self._failed_test(model, report, ticket)
+        ) is not None:  # of a spent ticket: once for each
             self._refused(Refusal.REPORT, ticket, failed)
         if (refusal := await reports.put(model.ptk_id, model.epoch, model.k, report)) is not None:
             self._refused(refusal, ticket)

@@ -30,13 +30,13 @@ class _Kept:
 class ServedModels:
     """A cache of what is served; belongs to one event loop.
 
+    What a model was before is kept while it is asked for, also where it is not served: reports that were drawn then are
+    late, and no spam. Of a PTK that devices do not train any more nothing is kept.
+
     Parameters
     ----------
     read : callable
         Reads what is served of a PTK in the place of what was served before, in a thread.
-
-    What a model was before is kept while it is asked for, also where it is not served: reports that were drawn then are
-    late, and no spam. Of a PTK that devices do not train any more nothing is kept.
     """
 
     def __init__(self, read: Callable[[str, ServedModel | None], ServedModel]) -> None:

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 
 class FairTurns:
-    """One turn at a time. Whoever waits lets each other gateway have one turn for each of its own, however many wait there.
+    """One turn at a time; belongs to one event loop.
 
-    Belongs to one event loop.
+    Whoever waits lets each other gateway have one turn for each of its own, however many wait there.
     """
 
     def __init__(self) -> None:

@@ -87,9 +87,9 @@ class CheckpointWriter:
 def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Counted:
     """Return what an epoch of a PTK begins with: the last checkpoint, else fresh instances around the last version.
 
-    A checkpoint of an epoch that began for something else is not used. Any other says that instances were lost, also one
-    that cannot be read, if no epoch goes on: `begin_epoch`. The noise of fresh instances moves their mean as
-    `start_puts` reports do. Reports count from the last version on, back to a checkpoint that is older, too. A version
+    A checkpoint of an epoch that began for something else is not used. Any other says that instances were lost if no
+    epoch goes on, also one that cannot be read. The noise of fresh instances moves their mean as `start_puts` reports
+    do. Reports count from the last version on, back to a checkpoint that is older, too. A version
     rounds its number down, so they count from the number farthest from the checkpoint that it may have had.
     """
     from ptklib.draw_discard.instances import start_instances, start_puts

@@ -160,7 +160,7 @@ def is_local(manifest: Mapping[str, Any]) -> bool:
 
 
 def instances_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a manifest says of the instances that were averaged; of one of an early program, their epoch alone."""
+    """Return what a manifest says of the instances that were averaged; that of an early program says their epoch."""
     found: Mapping[str, Any] = manifest.get("instances", {"epoch": manifest.get("epoch")})
     return found
 

@@ -313,7 +313,13 @@ def test_an_epoch_that_is_over_is_not_written_over_the_last_checkpoint(home: Hom
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [("none", True), ("torn", True), ("specification", False), ("no checkpoint", False), ("forgotten", False)],
+    [
+        ("none", True),
+        ("torn", True),
+        ("specification", False),
+        ("no checkpoint", False),
+        ("forgotten", False),
+    ],
 )
 def test_an_epoch_says_whether_others_were_lost_before_it(home: Home, fault: str, told: bool) -> None:
     assert not home.instances.counted(PTK, home.epoch().id).after_loss
