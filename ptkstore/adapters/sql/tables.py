@@ -213,7 +213,11 @@ _partial(Index("job_unfinished_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_i
 _partial(Index("job_unfinished_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index), _UNFINISHED)
 _partial(Index("job_leased", jobs.c.lease_until), "lease_until IS NOT NULL")
 # What serves devices asks each second which average of a PTK was refused last.
-_partial(Index("job_refused_average", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index), _REFUSED_AVERAGE)
+# Kind and outcome are columns too: else SQLite prefers the other index of PTKs where it was made first.
+_partial(
+    Index("job_refused_average", jobs.c.ptk_id, jobs.c.kind, jobs.c.outcome, jobs.c.window_index),
+    _REFUSED_AVERAGE,
+)
 
 turns = Table(  # when workers last took a job of each share, as a number that only grows
     "turn", metadata, Column("share", String, primary_key=True), Column("number", BigInteger, nullable=False)

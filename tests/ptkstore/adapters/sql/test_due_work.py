@@ -43,7 +43,7 @@ def test_a_look_for_due_work_reads_no_jobs_of_later_windows(tmp_path: Path) -> N
 def test_a_look_for_the_last_refused_average_reads_refused_ones_alone(tmp_path: Path) -> None:
     """It comes each second for each PTK that devices train, and windows only become more."""
     plan = plan_of(tmp_path / "catalog.db", lambda uow: uow.jobs.refused_average("team.model"))
-    assert plan == ["SEARCH job USING INDEX job_refused_average (ptk_id=? AND kind=?)"]
+    assert plan == ["SEARCH job USING COVERING INDEX job_refused_average (ptk_id=? AND kind=? AND outcome=?)"]
 
 
 @pytest.mark.real

@@ -16,7 +16,7 @@ def upgrade() -> None:
     op.create_index(
         "job_refused_average",
         "job",
-        ["ptk_id", "kind", "window_index"],
+        ["ptk_id", "kind", "outcome", "window_index"],
         sqlite_where=_REFUSED,
         postgresql_where=_REFUSED,
     )
