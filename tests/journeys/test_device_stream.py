@@ -1,54 +1,74 @@
-"""A device stream through all rooms: devices report by the library's own functions, and a consumer reads by Feast."""
+"""A device stream through all rooms: devices of another process report, and a consumer reads by Feast."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ptklib import DrawDiscardModel
 from ptkstore import PTK
 from ptkstore.adapters.keys import verifies
 from ptkstore.adapters.processes import ForgetfulRedisServer
+from ptkstore.domain.identity import Role
 from ptkstore.domain.ledger.reports import read_signed
 from ptkstore.sdk import Repository
 from ptkstore.sdk.store import HomeStore
-from tests.support.device_streams import FEATURES, PHONES, DeviceWorld
+from tests.support.api_server import Api
+from tests.support.device_streams import FEATURES, PHONES, fresh_database
 from tests.support.device_streams import PTK as PTK_ID
 from tests.support.receiver import WebhookReceiver
 from tests.support.world import DAY, ORIGIN
 
+pytestmark = pytest.mark.long
+
 WINDOWS = 3
 DEVICES = 2_000
+PTK_COMMAND = str(Path(sys.executable).with_name("ptk"))
 
 
 @pytest.fixture
-def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[DeviceWorld]:
-    made = DeviceWorld(tmp_path / "home", devices_redis, 12)
-    del made.service.__dict__["features"]  # the real one
-    yield made
-    made.service.close()
+def api(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Api]:
+    with Api(tmp_path / "home", devices_redis_url=fresh_database(devices_redis, 12)) as made:
+        del made.world.service.__dict__["features"]  # the real one
+        yield made
 
 
-def tables(seed: int) -> list[dict[str, list[object]]]:
+def table(seed: int) -> pa.Table:
     """One row of each device: long messages and mails are spam."""
     draw = np.random.default_rng(seed)
     length, kind = draw.uniform(0, 100, DEVICES), draw.integers(0, 2, DEVICES)
     spam = draw.random(DEVICES) < 1 / (1 + np.exp(4 - 0.06 * length - 2 * kind))
-    return [
-        {"length": [float(one)], "kind": [["text", "mail"][of]], "spam": [bool(label)]}
-        for one, of, label in zip(length, kind, spam, strict=True)
-    ]
+    return pa.table({"length": length, "kind": np.array(["text", "mail"])[kind], "spam": spam})
 
 
-def test_windows_of_devices_reach_feast_subscribers_and_the_officer(
-    world: DeviceWorld, tmp_path: Path
-) -> None:
+def contribute(api: Api, token: str, rows: pa.Table, folder: Path) -> Any:
+    """What a process of devices says, each of which sends a report on a row."""
+    pq.write_table(rows, folder / "rows.parquet")
+    done = subprocess.run(
+        [PTK_COMMAND, "device", "simulate", PHONES, PTK_ID, "rows.parquet", "--server", api.url, "--json"],
+        env={**os.environ, "PTK_URL": api.url, "PTK_TOKEN": token},
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        timeout=500,
+    )
+    return json.loads(done.stdout)
+
+
+def test_windows_of_devices_reach_feast_subscribers_and_the_officer(api: Api, tmp_path: Path) -> None:
     from feast import FeatureStore
 
+    world, token = api.world, api.token(Role.DEVICE_GATEWAY)
     store = HomeStore(world.service)
     store.create_stream(
         PHONES,
@@ -73,13 +93,16 @@ def test_windows_of_devices_reach_feast_subscribers_and_the_officer(
         subscribed = store.subscribe_to_ptk(PTK_ID, receiver.endpoint("first"))
         receiver.trust(subscribed.secret)
         for window in range(WINDOWS):
-            world.report(tables(window))
+            told_by_devices = contribute(api, token, table(window), tmp_path)
+            assert told_by_devices == {"devices": DEVICES, "taken": DEVICES, "refused": {}}
             store.close_windows(PHONES, ORIGIN + (window + 1) * DAY)
             world.clock.pass_(seconds=5)
             store.work_until_idle()
         told = [(one.message or {})["data"] for one in receiver.accepted]
     assert [one["version"] for one in told] == list(range(1, WINDOWS + 1))
     assert {one["guarantee"]["model"] for one in told} == {"local"}
+    counted = [one["instances"]["reports_at_most"] for one in store.versions(PTK_ID)]
+    assert counted == [{"taken": 2_048, "refused": {}}] * WINDOWS
     feast = FeatureStore(str(world.service.settings.root / "feast"))
     rows = [
         {"class": "", "input": "1", "value": ""},
