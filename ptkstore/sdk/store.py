@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
+from ptkstore.domain.ptks.device_warnings import device_warnings
 from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
 from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
@@ -117,7 +119,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         windows: tuple[int, int] = (1, 1),
         **facts: Unpack[FunctionFacts],
     ) -> str:
-        """Register a PTK and return its id.
+        """Register a PTK and return its id, with a warning where its versions are, or have, single reports of devices.
 
         Parameters
         ----------
@@ -150,6 +152,8 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
             if bundle is not None and assurance_of(estimator).at_least(owner.policy.minimum_assurance):
                 self._service.put_bundle(bundle, team=team)  # else the store refuses it, and need not have it
         given |= {"estimator": estimator, "config": config or {}}
+        for warning in device_warnings(estimator):
+            warnings.warn(f"PTK {team}.{name}: {warning}", UserWarning, stacklevel=2)
         return self._service.register_ptk(
             team=team,
             name=name,

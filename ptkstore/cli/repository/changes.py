@@ -177,6 +177,8 @@ def _show(changes: Sequence[Change], *, as_json: bool, declared: bool = True) ->
         )
         if change.reports is not None:
             _show_reports(change.stream, change.reports)
+        for warning in change.warnings:
+            _warn(warning)
         for one in change.changes:
             change_text = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
             console.print(f"    {one_line(change_text)}", highlight=False, soft_wrap=True)
@@ -206,7 +208,11 @@ def _show_reports(stream: str, reports: ReportsPlanned) -> None:
             f"the devices whose reports the newest versions on {stream} count send at most {reports.brought:,} in "
             "all; take fewer weights, a larger epsilon or a smaller k, or wait for more devices"
         )
-        console.print(f"    [bold yellow]warning[/], {one_line(text)}", highlight=False, soft_wrap=True)
+        _warn(text)
+
+
+def _warn(text: str) -> None:
+    console.print(f"    [bold yellow]warning[/], {one_line(text)}", highlight=False, soft_wrap=True)
 
 
 def _summary(changes: Sequence[Change]) -> str:

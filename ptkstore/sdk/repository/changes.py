@@ -11,6 +11,7 @@ from ptklib.exceptions import PtklibError
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
+from ptkstore.domain.ptks.device_warnings import device_warnings
 from ptkstore.domain.ptks.ptks import (
     PTK_ARGUMENTS,
     PtkSpec,
@@ -63,6 +64,7 @@ class Change:
     was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
     one `report`, of `one_weight` of it, of `one_window` and `in_all`. Then `epsilon` is that of one report, and no
     window reserves anything of it. `reports` says in a plan how many reports such a PTK needs, and how many come.
+    `warnings` says what to know of it before it is registered or changed so.
     `room` is what the whole plan leaves on the stream; None where nobody can tell, on devices and where PTKs wait.
     """
 
@@ -82,6 +84,7 @@ class Change:
     room: RoomLeft | None = None
     per_device: Mapping[str, float] | None = None
     reports: ReportsPlanned | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def acceptable(self) -> bool:
@@ -319,6 +322,7 @@ class _Step:
             stream=ptk.stream,
             changes=changes,
             per_device=_per_device(spec, self._policies.get(ptk.stream)),
+            warnings=device_warnings(spec) if action != "keep" else (),
         )
 
 

@@ -208,6 +208,31 @@ def test_a_plan_says_how_many_reports_a_model_needs_and_warns_where_fewer_come(
     assert {one["reports"]["brought"] for one in planned if one["ptk_id"] != PTK} == {8_192}
 
 
+def test_single_reports_in_versions_are_warned_of_where_a_ptk_is_registered(
+    api: Api, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "team.toml").write_text('team = "taxi"\n')
+    (tmp_path / "ptks.py").write_text(
+        "from ptklib import DrawDiscardModel\nfrom ptkstore import PTK\n"
+        'ONE = PTK("one", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=1, epsilon=3.0))\n'
+        'ALL = PTK("all", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", average="predictions"))\n'
+        'FEW = PTK("few", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=2, epsilon=3.0))\n'
+    )
+    for command in (("plan", "--skip-audit"), ("apply",)):
+        shown = at_home(api, *command, str(tmp_path))
+        assert shown.count("warning, with k=1 nothing is averaged") == 1
+        assert shown.count("warning, with average='predictions' each version has all 20 instances") == 1
+    assert "nothing is averaged" not in at_home(api, "apply", str(tmp_path))  # nothing changes
+    for name in ("one", "all", "few"):
+        store.deregister_ptk(f"taxi.{name}")
+    for params, words in (({"k": 1}, "is the last report"), ({"average": "predictions"}, "all 20 instances")):
+        model = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=3.0, **params)
+        with pytest.warns(UserWarning, match=words) as caught:
+            store.register_ptk(model, name="warned", stream=STREAM)
+        assert len(caught) == 1
+        store.deregister_ptk("taxi.warned")
+
+
 def test_each_report_that_was_counted_may_be_of_another_device(api: Api, store: Store) -> None:
     said = {**SAID, "reports_per_window": 4}
     with connect(api.url, token=api.token(Role.ADMINISTRATOR)) as administrator:
