@@ -215,7 +215,8 @@ def test_single_reports_in_versions_are_warned_of_where_a_ptk_is_registered(
     (tmp_path / "ptks.py").write_text(
         "from ptklib import DrawDiscardModel\nfrom ptkstore import PTK\n"
         'ONE = PTK("one", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=1, epsilon=3.0))\n'
-        'ALL = PTK("all", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", average="predictions"))\n'
+        'KEPT = DrawDiscardModel({"length": (0.0, 10.0)}, "spam", average="predictions", epsilon=3.0)\n'
+        'ALL = PTK("all", "phones", KEPT)\n'
         'FEW = PTK("few", "phones", DrawDiscardModel({"length": (0.0, 10.0)}, "spam", k=2, epsilon=3.0))\n'
     )
     for command in (("plan", "--skip-audit"), ("apply",)):

@@ -12,7 +12,7 @@ from ptkstore.domain.ptks.device_warnings import device_warnings
 
 
 def model(**params: Any) -> Mapping[str, Any]:
-    return DrawDiscardModel({"length": (0.0, 10.0)}, "spam", **params).to_spec()
+    return DrawDiscardModel({"length": (0.0, 10.0)}, "spam", epsilon=3.0, **params).to_spec()
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,12 @@ def model(**params: Any) -> Mapping[str, Any]:
         (model(average="predictions"), ["has all 20 instances"]),
         (model(k=3, average="predictions"), ["has all 3 instances"]),
         (model(k=1, average="predictions"), ["each version is the last report"]),
-        (AdaSSPRegressor("speed", bounds={"hour": (0, 24)}, label_bounds=(0, 60)).to_spec(), []),
+        (
+            AdaSSPRegressor(
+                label="speed", bounds={"hour": (0, 24)}, label_bounds=(0, 60), epsilon=1, delta=1e-6
+            ).to_spec(),
+            [],
+        ),
     ],
 )
 def test_single_reports_in_versions_are_said(estimator: Mapping[str, Any], words: list[str]) -> None:
