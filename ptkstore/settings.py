@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -18,6 +19,10 @@ from ptkstore.errors import InvalidRequest
 CATALOG = "catalog.db"
 """The embedded catalog, in the home."""
 _MASK = "****"
+_ORIGIN = re.compile(
+    r"https://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:]+\])(?!:443$)(:[1-9][0-9]{0,4})?"
+    r"|http://(localhost|127\.0\.0\.1|\[::1\])(?!:80$)(:[1-9][0-9]{0,4})?"
+)
 _SHOWN_OPTIONS = {"host", "port", "dbname", "sslmode", "virtual_host", "db"}
 
 
@@ -46,6 +51,11 @@ class Settings(BaseSettings):
         le=1e6,
         description="tickets, draws and puts, each, of one gateway that a process of the HTTP API takes per second; "
         "0: any number",
+    )
+    device_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="origins of pages whose scripts may ask the routes of devices, comma separated, for example "
+        "https://app.example.org; none by default",
     )
     online_store: Literal["auto", "redis", "packed", "sqlite"] = Field(
         "auto",
@@ -130,7 +140,7 @@ class Settings(BaseSettings):
             raise ValueError("write https://host[:port][/path], without user, query or fragment")
         return url
 
-    @field_validator("webhook_networks", mode="before")
+    @field_validator("webhook_networks", "device_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (
@@ -148,6 +158,16 @@ class Settings(BaseSettings):
         except ValueError:
             raise ValueError("a network is written like 10.0.0.0/8, its host bits 0") from None
         return networks
+
+    @field_validator("device_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_ORIGIN.fullmatch(one) for one in origins):
+            raise ValueError(
+                "an origin is written as browsers send it: https://host[:port], in small letters, without a path or "
+                "the default port; http:// for this very machine alone"
+            )
+        return origins
 
     @model_validator(mode="after")
     def _patient(self) -> Self:

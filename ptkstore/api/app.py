@@ -15,8 +15,9 @@ from fastapi.telemetry import TelemetryConfig
 from ptkstore.api import problems
 from ptkstore.api.device_counts import DeviceCounts
 from ptkstore.api.devices.described import describe
+from ptkstore.api.devices.origins import DeviceOrigins
 from ptkstore.api.devices.rates import GatewayRates
-from ptkstore.api.devices.routes import DeviceRoutes
+from ptkstore.api.devices.routes import DEVICE_PATHS, DeviceRoutes
 from ptkstore.api.devices.served import ServedModels
 from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.limits import Limits
@@ -139,6 +140,8 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.add_middleware(Bounds, limits=limits)
     app.add_middleware(Envelope, metrics=numbers, traces=service.traces)
     app.add_middleware(DeviceRoutes, service=service, models=models, counts=device_counts)
+    if origins := service.settings.device_origins:
+        app.add_middleware(DeviceOrigins, origins=origins, paths=DEVICE_PATHS)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.state.field_names = cache(lambda: frozenset(_names(app.openapi())))
     return app

@@ -33,6 +33,8 @@ BODY_WITHIN_SECONDS = 10.0
 BYTES_PER_SECOND = 65_536.0
 """At which the rest of a long report comes at least."""
 
+DEVICE_PATHS = ("/v1/device/specification", "/v1/device/draw", "/v1/device/put")
+
 _OCTETS = b"application/octet-stream"
 _TICKET = re.compile(rb"[Tt]icket +([A-Za-z0-9_-]{1,400})")
 _STATUS = {
@@ -94,11 +96,12 @@ class DeviceRoutes:
         self._safe: _Headers = [
             (name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()
         ]
-        self._acts: dict[str, tuple[str, _Act]] = {
-            "/v1/device/specification": ("GET", self._specification),
-            "/v1/device/draw": ("POST", self._draw),
-            "/v1/device/put": ("POST", self._put),
-        }
+        acts: tuple[tuple[str, _Act], ...] = (
+            ("GET", self._specification),
+            ("POST", self._draw),
+            ("POST", self._put),
+        )
+        self._acts = dict(zip(DEVICE_PATHS, acts, strict=True))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

@@ -285,6 +285,7 @@ def test_secrets_in_settings_are_masked(
         ("PTK_PUBLISH_TICK_SECONDS", "59"),
         ("PTK_ONLINE_STORE", "hunter2"),
         ("PTK_WEBHOOK_NETWORKS", "10.0.0.0/8,hunter2"),
+        ("PTK_DEVICE_ORIGINS", "https://app.example.org,hunter2"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_without_its_value(
