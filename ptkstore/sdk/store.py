@@ -154,12 +154,8 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         given |= {"estimator": estimator, "config": config or {}}
         for warning in device_warnings(estimator):
             warnings.warn(f"PTK {team}.{name}: {warning}", UserWarning, stacklevel=2)
-        return self._service.register_ptk(
-            team=team,
-            name=name,
-            stream=stream,
-            **{word: given[word] for word in PTK_ARGUMENTS},
-        )
+        said = {word: given[word] for word in PTK_ARGUMENTS}
+        return self._service.register_ptk(team=team, name=name, stream=stream, **said)
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training a PTK and take its views away; its versions stay in the lake."""
