@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ptklib.events import Event
+from ptklib.events import Event, LocalReport
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
 from ptklib.scalars import finite_number
 
@@ -137,6 +137,14 @@ class PrivacyLoss:
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "event", Event.of(self.event))
+
+    def checked_central(self) -> Self:
+        """Return the loss of rows in one place; `PrivacyParameterError` for that of a report, which bounds none."""
+        if isinstance(self.event, LocalReport):
+            raise PrivacyParameterError(
+                "devices train this model: the loss of a report says nothing of rows in one place"
+            )
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Return the loss as plain JSON values."""

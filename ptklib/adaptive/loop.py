@@ -109,6 +109,7 @@ class AdaptiveTraining:
     ) -> None:
         self._estimator: Any = clone(estimator)
         self._risk = risk_of(self._estimator)
+        self._estimator.declared_loss().checked_central()
         if self._estimator.unit is None and self._estimator.max_rows_per_unit != 1:
             raise InvalidParameterError(
                 "name the column of the privacy unit with unit=: rows are divided by it"

@@ -404,15 +404,10 @@ class DrawDiscardModel(Labelled):
 
         Of rows without a usable label no class is predicted rightly, and a linear model's share is of the others.
         """
-        table = InputTable(X, self.required_columns())
-        labels, labelled = encode_labels(self.specification, self._label(table, y))
-        found = np.asarray(self.transform(X))
-        if self.classes is not None:
-            return float(np.mean(labelled & (found.argmax(axis=1) == labels)))
         if self.model == "logistic":
-            return float(np.mean(labelled & ((found[:, 0] > 0.5) == (labels > FINE / 2))))
-        shares = self._shares(found)[labelled, 0]
-        true = labels[labelled] / FINE
+            return float(np.mean(~self.wrong_rows(X, y)))
+        labels, labelled, found = self._answers(X, y)
+        shares, true = self._shares(found)[labelled, 0], labels[labelled] / FINE
         return float(1 - np.sum((true - shares) ** 2) / np.sum((true - true.mean()) ** 2))
 
     def _shares(self, found: Floats) -> Floats:
@@ -430,8 +425,7 @@ class DrawDiscardModel(Labelled):
 
     def usable_rows(self, X: Any, y: Any = None) -> Bools:
         """Return which rows are trained on: those of a usable label. **As private as the rows**."""
-        table = InputTable(X, self.required_columns())
-        return encode_labels(self.specification, self._label(table, y))[1]
+        return encode_labels(self.specification, self._label(InputTable(X, self.required_columns()), y))[1]
 
     def losses_of_rows(self, X: Any, y: Any = None) -> Floats:
         """Return half of Brier's score of each row, or the squared error in widths of `label_bounds`; in [0, 1].
@@ -439,8 +433,18 @@ class DrawDiscardModel(Labelled):
         **As private as the rows.** A row's loss is a function of that row and the released weights alone, in its last
         bit too. That of a row that is not usable says nothing.
         """
+        labels, labelled, found = self._answers(X, y)
+        return losses_of(self.specification, self._shares(found), np.where(labelled, labels, 0))
+
+    def wrong_rows(self, X: Any, y: Any = None) -> Bools:
+        """Return which rows are not of the class that is predicted, or of no class. **As private as the rows**."""
+        if self.model == "linear":
+            raise AttributeError("a linear model predicts numbers, not classes")
+        labels, labelled, found = self._answers(X, y)
+        right = found.argmax(axis=1) == labels if self.classes else (found[:, 0] > 0.5) == (labels > FINE / 2)
+        return np.asarray(~(labelled & right))
+
+    def _answers(self, X: Any, y: Any) -> tuple[Ints, Bools, Floats]:
         check_is_fitted(self)
         table = InputTable(X, self.required_columns())
-        labels, labelled = encode_labels(self.specification, self._label(table, y))
-        shares = self._shares(self._transform(table))
-        return losses_of(self.specification, shares, np.where(labelled, labels, 0))
+        return *encode_labels(self.specification, self._label(table, y)), self._transform(table)

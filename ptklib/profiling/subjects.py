@@ -57,7 +57,7 @@ class EstimatorSubject:
     def training_loss(self, epsilon: float) -> PrivacyLoss:
         """Return what the estimator declares at `epsilon`."""
         loss: PrivacyLoss = estimator_from_spec(self.config).set_params(epsilon=epsilon).declared_loss()
-        return loss
+        return loss.checked_central()
 
     def train(self, table: Any, epsilon: float) -> Any:
         """Return the state of a table."""

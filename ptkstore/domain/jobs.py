@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.names import team_of
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvariantBroken
@@ -180,6 +181,12 @@ class Job:
         return WindowId(self.stream, self.window_index)
 
     @property
+    def made_in(self) -> WindowId:
+        """The window that its owner knows it by: of a validation the one whose state is tested, whatever tests it."""
+        drafted = None if self.draft_id is None else window_of(self.draft_id)
+        return self.window if drafted is None else drafted
+
+    @property
     def oldest(self) -> WindowId:
         """The oldest window that a run may read; the same as `window` where it reads one."""
         return self.window if self.oldest_window is None else WindowId(self.stream, self.oldest_window)
@@ -194,9 +201,16 @@ class Job:
         """Whose share of the workers the job takes: that of its PTK's team, or that of its stream."""
         return f"stream {self.stream}" if self.ptk_id is None else team_of(self.ptk_id)
 
+    @property
+    def made_by(self) -> str:
+        """The id of the job that made the state that it elects: its own, or that of what it validates."""
+        if self.kind is not JobKind.VALIDATE:
+            return self.id
+        return self.beside(JobKind.TRAIN if self.made_in.stream == self.stream else JobKind.AVERAGE)
+
     def beside(self, kind: JobKind) -> str:
         """Return the id of the job of another kind for the same try on the same window."""
-        return job_id(kind, self.ptk_id, self.window_index, look=self.look)
+        return job_id(kind, self.ptk_id, self.made_in.index, look=self.look)
 
     @classmethod
     def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
@@ -290,6 +304,21 @@ def paid_run(
         version=version,
         look=look,
     )
+
+
+def validation_of(made_by: Job, draft_id: str, now: datetime, *, window: WindowId | None = None) -> Job:
+    """Return the job that validates the state that a training or an average made, due now.
+
+    Parameters
+    ----------
+    window : WindowId, optional
+        Of a labelled stream, where the rows behind the state are on devices.
+    """
+    oldest, look = made_by.oldest_window, made_by.look
+    made_in, ptk_id = made_by.window, str(made_by.ptk_id)
+    validation = paid_run(JobKind.VALIDATE, ptk_id, made_in, now, oldest=oldest, look=look)
+    tested = made_in if window is None else window
+    return replace(validation, draft_id=draft_id, stream=tested.stream, window_index=tested.index)
 
 
 def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:

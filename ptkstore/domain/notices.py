@@ -36,7 +36,7 @@ class Notice:
         """About a run on a window, to the team of its PTK."""
         run = None if job.kind is JobKind.TRAIN else job.kind
         ptk_id = str(job.ptk_id)
-        window = job.window.index
+        window = job.made_in.index
         return cls(at, team_of(ptk_id), code, ptk_id=ptk_id, window_index=window, run=run, look=job.look)
 
     @property

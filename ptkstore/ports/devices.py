@@ -88,6 +88,8 @@ class DevicePtk:
         The newest window whose average was refused.
     last_rollback : int or None
         The newest version that a rollback made.
+    has_given_up : bool
+        Whether it is trained no longer, as no version of it was accepted in time.
     last : callable
         Reads where the last version was, or what the model began with before the first; None where that version cannot
         be read, `Unavailable` while it is on its way to the lake.
@@ -107,6 +109,7 @@ class DevicePtk:
     start_from: StartFrom | None = None
     refused_window: int | None = None
     last_rollback: int | None = None
+    has_given_up: bool = False
     last: Callable[[], Start | None] = Start
     start: Callable[[], Start] = Start
 

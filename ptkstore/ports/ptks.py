@@ -27,6 +27,9 @@ class PtksView(Protocol):
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Find registered PTKs, by id."""
 
+    def tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
+        """Find registered PTKs of other streams whose verdicts this one pays for, by id."""
+
     def stream_of(self, ptk_id: str) -> str:
         """Return the stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ptklib import DPSGDClassifier, HistoricalStatistics
+from ptklib import DPSGDClassifier, DrawDiscardModel, HistoricalStatistics
 from ptklib.adaptive import AdaptiveTraining, Attempt, Grant, GrantExceededError, Progress
 from ptklib.adaptive.blocks import Divider
 from ptklib.adaptive.loop import Pipeline
@@ -38,6 +38,12 @@ def speeds(**given: Any) -> HistoricalStatistics:
 def training(target: float, **given: Any) -> AdaptiveTraining:
     defaults = {"epsilon": 1.0, "delta": 0, "first_epsilon": 0.125}
     return AdaptiveTraining(given.pop("estimator", speeds()), target, **{**defaults, **given})
+
+
+def test_models_of_devices_are_refused() -> None:
+    model = DrawDiscardModel({"minutes": (0, 60)}, "late", epsilon=0.1)
+    with pytest.raises(PrivacyParameterError, match="devices train this model"):
+        training(0.2, estimator=model)
 
 
 # Grants

@@ -18,6 +18,7 @@ from ptklib import (
     CovarianceMatrix,
     DPSGDClassifier,
     DPSGDRegressor,
+    DrawDiscardModel,
     HistoricalStatistics,
     TreeFeaturizer,
 )
@@ -68,6 +69,13 @@ DESCENT = DPSGDRegressor(
     epsilon=8.0,
     delta=1e-6,
 )
+DEVICES = DrawDiscardModel(
+    {"speed": (0, 60), "zone": ["a", "b"]}, "long", crosses=[("speed", "zone")], epsilon=8.0
+)
+DEVICES_OF_CLASSES = DrawDiscardModel({"speed": (0, 60)}, "zone", classes=("a", "b", "c"), epsilon=8.0)
+DEVICES_OF_A_NUMBER = DrawDiscardModel(
+    {"fare": (0, 50)}, "speed", model="linear", label_bounds=(0, 60), epsilon=8.0
+)
 EXACT = {"means": MEANS, "counts": COUNTS, "classes": CLASSES, "line": LINE}
 ALL = EXACT | {
     "clusters": CLUSTERS,
@@ -75,7 +83,11 @@ ALL = EXACT | {
     "trees of a number": TREES_OF_A_NUMBER,
     "network": NETWORK,
     "descent": DESCENT,
+    "devices": DEVICES,
+    "devices of classes": DEVICES_OF_CLASSES,
+    "devices of a number": DEVICES_OF_A_NUMBER,
 }
+HEURISTIC = [name for name in ALL if name not in EXACT]
 
 
 def odd(n: int = 60) -> pd.DataFrame:
@@ -122,7 +134,7 @@ def test_no_state_has_a_lower_sum_than_the_least_one(name: str) -> None:
     assert risk.least_total(frame[:0], weights[:0]) == 0.0
 
 
-@pytest.mark.parametrize("name", ["clusters", "trees", "trees of a number", "network", "descent"])
+@pytest.mark.parametrize("name", HEURISTIC)
 def test_heuristics_have_no_least_sum(name: str) -> None:
     assert not isinstance(risk_of(ALL[name]), ExactRisk)
 
@@ -212,7 +224,7 @@ def test_weights_need_a_positive_bound(weight_max: float) -> None:
         LeastSquaresRisk(LINE, weight_max)
 
 
-PREDICTING = ("classes", "trees", "network")
+PREDICTING = ("classes", "trees", "network", "devices", "devices of classes")
 
 
 @pytest.mark.parametrize("name", PREDICTING)
@@ -228,7 +240,7 @@ def test_wrong_answers_are_those_of_the_likeliest_class_of_a_row_alone(name: str
     if name != "classes":  # whose features answer one by one
         answers = fitted.predict(frame)
         assert list(wrong[kept]) == [
-            float(a != b) for a, b in zip(answers[kept], frame["long"][kept], strict=True)
+            float(a != b) for a, b in zip(answers[kept], frame[ALL[name].label][kept], strict=True)
         ]
 
 

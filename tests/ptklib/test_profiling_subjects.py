@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import ptklib
-from ptklib import CovarianceMatrix, HistoricalStatistics, as_ptk
+from ptklib import CovarianceMatrix, DrawDiscardModel, HistoricalStatistics, as_ptk
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.profiling import Found, HashedRows, NeedsMore, Profiler, TeamPtk
 from tests.support.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits
@@ -48,6 +48,13 @@ def test_an_estimator_its_spec_and_its_ptk_are_profiled_alike() -> None:
     assert len({profile.fingerprint for profile in found}) == 1
     assert {type(answer) for profile in found for _, answer in profile.points} == {Found}
     assert found[0].privacy_spent == found[2].privacy_spent
+
+
+@pytest.mark.parametrize("evaluation", ["rows", "eval"])
+def test_a_model_of_devices_has_no_loss_of_rows_in_one_place(evaluation: str) -> None:
+    model = DrawDiscardModel({"speed": (0, 60)}, "fast", epsilon=1.0)
+    with pytest.raises(PrivacyParameterError, match="devices train this model"):
+        profiler(model, evaluation=evaluation).declared_loss()
 
 
 def test_the_profiler_is_exported() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import redis
 
 from ptklib import DrawDiscardModel
@@ -14,7 +15,7 @@ from ptklib.draw_discard import HonestRange, Specification, draw_instance, make_
 from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.devices.keys import counts_key, instances_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
-from ptkstore.domain.accounting.losses import NO_LOSS
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.streams.report_counts import TAKEN
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Closing, Policy, RowPlace, Stream
@@ -22,7 +23,7 @@ from ptkstore.domain.versions.versions import version_path
 from ptkstore.ports.devices import Epoch
 from tests.support.world import DAY, ORIGIN, World
 
-PHONES = "phones"
+PHONES, LABELLED = "phones", "labelled"
 PTK = "taxi.phishy"
 AVERAGING = ("average", "place", "flip")
 SCHEMA = Schema(
@@ -82,6 +83,23 @@ class DeviceWorld(World):
         made = Stream(name, "taxi", SCHEMA, device_policy(**policy))
         self.service.create_stream(made)
         return made
+
+    def labelled(self, name: str = LABELLED, epsilon: object = 1, **policy: Any) -> Stream:
+        """A stream of the same schema with rows in the store: a tenth of them are test rows."""
+        said = {"closing": Closing.OPERATOR, "retention_windows": 3, "rows_per_window": 4_000}
+        schema = policy.pop("schema", SCHEMA)
+        window = policy.pop("window", DAY)
+        made = Stream(
+            name, "taxi", schema, Policy(Loss.capacity(epsilon), window, ORIGIN, **{**said, **policy})
+        )
+        self.service.create_stream(made)
+        return made
+
+    def label(self, day: int, n: int = 4_000) -> None:
+        """Take in labelled rows of a day and have its window prepared."""
+        self.service.ingest(LABELLED, labelled_rows([day + one / n for one in range(n)]))
+        self.service.close_windows(LABELLED, ORIGIN + (day + 1) * DAY)
+        self.work("prepare", "allocate")
 
     def register_phishy(self, name: str = "phishy", *, stream: str = PHONES, **more: Any) -> str:
         fields = {"train_frequency": "1d", "estimator": phishy()}
@@ -157,3 +175,17 @@ def device_table(n: int = 3) -> Mapping[str, Sequence[Any]]:
         "kind": ["mail", "text", "other"][:n],
         "spam": [True] * n,
     }
+
+
+def labelled_rows(days: Sequence[float], *, spam: bool = True) -> pa.Table:
+    """Rows of the schema of devices, one at each of these days after the origin."""
+    n = len(days)
+    return pa.table(
+        {
+            "at": pa.array([ORIGIN + day * DAY for day in days], pa.timestamp("us", "UTC")),
+            "length": pa.array(np.linspace(0.0, 100.0, n)),
+            "links": pa.array(np.arange(n) % 3),
+            "kind": pa.array(["mail"] * n),
+            "spam": pa.array([spam] * n),
+        }
+    )

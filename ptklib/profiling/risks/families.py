@@ -5,11 +5,13 @@ from typing import Any
 
 from ptklib.clustering import Clustering
 from ptklib.counts import CountFeaturizer
+from ptklib.draw_discard.model import DrawDiscardModel
 from ptklib.exceptions import InvalidParameterError
 from ptklib.linear import AdaSSPRegressor
 from ptklib.profiling.risks.base import RowRisk
 from ptklib.profiling.risks.clustering import ClusteringRisk
 from ptklib.profiling.risks.counts import CountsRisk
+from ptklib.profiling.risks.devices import DeviceModelRisk
 from ptklib.profiling.risks.linear import LeastSquaresRisk
 from ptklib.profiling.risks.sgd import DescentRisk
 from ptklib.profiling.risks.statistics import StatisticsRisk
@@ -29,6 +31,7 @@ _RISKS: dict[type, Callable[[Any], RowRisk]] = {
     TreeFeaturizer: TreesRisk,
     DPSGDClassifier: DescentRisk,
     DPSGDRegressor: DescentRisk,
+    DrawDiscardModel: DeviceModelRisk,
 }
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 17  # the last revision in migrations/versions
+SCHEMA_VERSION = 18  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -172,7 +172,9 @@ ptks = Table(
     Column(
         "first_window", BigInteger, nullable=False, server_default="0"
     ),  # none before was ever read for it
+    Column("labelled_stream", String),  # another stream than its own, which pays for its verdicts
 )
+Index("ptk_labelled_stream", ptks.c.labelled_stream)
 
 jobs = Table(
     "job",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,13 +10,14 @@ from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 
 from ptkstore.api.load.body_slots import leave_place
-from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.access import Caller, WhoAsks
 from ptkstore.api.requests.idempotency import IdempotencyKey, created
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, page_of, place_in
 from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import exchanged
 from ptkstore.domain.identity import Action
+from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NotAllowed
@@ -62,6 +64,7 @@ def register_ptk(body: PtkIn, caller: WhoAsks, key: IdempotencyKey = None) -> JS
         return Registered(ptk_id=ptk_id)
 
     caller.permit(Named(stream=body.stream))
+    _permit_tests(caller, _said(body))
     return created(caller, key, "register_ptk", body, act)
 
 
@@ -96,6 +99,7 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
     team code is not run.
     """
     team, wanted = caller.principal.team, _wanted(body)
+    _permit_tests(caller, *map(_said, body.ptks))
     admission = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
     return admission_document(admission)
 
@@ -109,6 +113,7 @@ def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request
     Repeating it changes nothing. Team code that is new is examined before.
     """
     team, wanted = caller.principal.team, _wanted(body)
+    _permit_tests(caller, *map(_said, body.ptks))
     caller.recorded.parts = exchanged(team, wanted, body.deregister)
     caller.service.exchange_ptks(
         team=team,
@@ -118,6 +123,14 @@ def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request
         before_code=partial(leave_place, request),
     )
     return {"stream": stream}
+
+
+def _permit_tests(caller: Caller, *said: Mapping[str, Any]) -> None:
+    """Refuse a caller whose PTKs would spend on test blocks of a stream where they may not register one."""
+    for one in said:
+        accept = Accept.of(one["config"] or {})
+        if accept is not None and accept.stream is not None:
+            caller.permit(Named(stream=accept.stream))
 
 
 def _wanted(body: ExchangeIn) -> list[WantedPtk]:
@@ -167,7 +180,9 @@ def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, An
 
     Trainings that are reserved keep their reservation.
     """
-    return ptk_document(caller.service.update_ptk(ptk_id, **body.model_dump()))
+    change = body.model_dump()
+    _permit_tests(caller, change)
+    return ptk_document(caller.service.update_ptk(ptk_id, **change))
 
 
 @resource.route("DELETE", "/ptks/{ptk_id}", Action.PTK_DEREGISTER, status=204)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ptkstore.domain.tickets import checked_count, expiry_of, write_ticket
-from ptkstore.errors import UnknownName
+from ptkstore.errors import Conflict, UnknownName
 from ptkstore.ports.devices import DevicePtk, Epoch, ReadDevicePtk
 from ptkstore.ports.runtime import Clock
 
@@ -52,10 +52,18 @@ def issue_tickets(
     UnknownName
         When devices of the stream do not train it. Of PTKs that there are elsewhere it reads the same, and nothing of
         them is begun.
+    Conflict
+        When it was given up.
     """
     checked_count(count)
-    if not _is_of(stream, ptk_id, read_ptk):
+    ptk = _ptk_of(stream, ptk_id, read_ptk)
+    if ptk is None:
         raise UnknownName(f"PTK that devices of stream {stream} train", ptk_id)
+    if ptk.has_given_up:
+        raise Conflict(
+            f"PTK {ptk_id} was given up, as no version of it was accepted in time: reports would be lost for nothing. "
+            "Its team goes on by ptk resume"
+        )
     _, epoch = epoch_of(ptk_id)
     expires = expiry_of(clock.now())
     tickets = (
@@ -64,8 +72,9 @@ def issue_tickets(
     return Issued(tuple(tickets), expires)
 
 
-def _is_of(stream: str, ptk_id: str, read_ptk: ReadDevicePtk) -> bool:
+def _ptk_of(stream: str, ptk_id: str, read_ptk: ReadDevicePtk) -> DevicePtk | None:
     try:
-        return read_ptk(ptk_id).stream == stream
+        ptk = read_ptk(ptk_id)
     except UnknownName:
-        return False
+        return None
+    return ptk if ptk.stream == stream else None

@@ -11,6 +11,7 @@ from typing import Any
 from ptklib.canonical_json import canonical_json
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.ledger.retired_windows import drop_windows
+from ptkstore.domain.draft_ids import draft_id
 from ptkstore.domain.jobs import (
     RUNS,
     Job,
@@ -27,7 +28,6 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import BlockState, blocks_below
 from ptkstore.domain.streams.streams import PrivacyUnit, Stream
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.domain.versions.provenance import is_local
 from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
 from ptkstore.errors import UnknownName

@@ -9,6 +9,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of, specification_of
 from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import AVERAGED, PtkSpec, is_averaged
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -23,7 +24,6 @@ _NUMBERS = (ColumnType.INT64, ColumnType.FLOAT64, ColumnType.BOOL)
 _HASHED = (ColumnType.STRING, ColumnType.INT64, ColumnType.BOOL)
 _VALUES = {str: ColumnType.STRING, int: ColumnType.INT64, bool: ColumnType.BOOL}
 _READS_ROWS = {
-    "accept": "its test would read rows of a test set",
     "epsilons": "its epsilon is that of the specification, which devices must agree to",
     "evaluate": "an estimate would read rows of a test set",
     "pinned": "no window of it has partitions or rows in the store",
@@ -54,12 +54,25 @@ def check_said(ptk_id: str, said: Mapping[str, Any]) -> None:
     for name, reason in _READS_ROWS.items():
         if said["config"].get(name) is not None:
             raise InvalidRequest(f"PTK {ptk_id}: leave {name} out; devices train it, and {reason}")
-    if said["target"] is not None:
+    accept = Accept.of(said["config"])
+    if accept is not None and accept.stream is None:
+        raise InvalidRequest(
+            f"accept of PTK {ptk_id} names a stream with labelled rows: devices train it, and their rows stay there"
+        )
+    if accept is not None and said["target"] is None:
+        raise InvalidRequest(f"PTK {ptk_id} needs a target: what accept compares its test with")
+    if accept is None and said["target"] is not None:
         raise InvalidRequest(
             f"PTK {ptk_id}: leave target out; devices train it, and no rows are planned for a target"
         )
     if tuple(said["windows"]) != (1, 1):
         raise InvalidRequest(f"PTK {ptk_id}: leave windows out; devices train it, and no window is read")
+
+
+def without_test(current: PtkSpec, change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the target that a change leaves a PTK which devices train: none, where it takes its test away."""
+    asks = Accept.of(change.get("config", current.config)) is not None
+    return {"target": None} if current.is_averaged and not asks else {}
 
 
 def check_specification(ptk_id: str, specification: Specification, owner: Stream) -> None:

@@ -95,6 +95,10 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
     check_evaluation(ptk_id, estimator, config, target)
     if (accept := Accept.of(config)) is not None:
+        if accept.stream is not None:
+            raise InvalidRequest(
+                f"accept of PTK {ptk_id}: leave stream out; its own stream has rows to test on"
+            )
         check_timeout(accept.timeout, said["every"], policy)
     check_recency(config, policy)
     check_significance_of(ptk_id, estimator, policy)
@@ -133,6 +137,11 @@ def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSp
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    target = said["target"]
+    if (accept := Accept.of(config)) is not None:
+        target = float(target)
+        check_evaluation(ptk_id, said["estimator"], config, target)
+        check_timeout(accept.timeout, said["every"], policy)
     local = local_loss_of(said["estimator"], policy)
     team, name = split_ptk_id(ptk_id)
     return PtkSpec(
@@ -143,7 +152,7 @@ def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSp
         loss=local.report,
         event=local.event,
         tables=_released(ptk_id, trainer, tables, config),
-        **{**said, "config": config, "windows": tuple(said["windows"])},
+        **{**said, "target": target, "config": config, "windows": tuple(said["windows"])},
     )
 
 

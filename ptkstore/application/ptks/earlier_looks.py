@@ -6,7 +6,7 @@ from ptklib.validation.looks import LOOKS_MOST
 from ptkstore.application.planning.evaluation_plans import most_estimates
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.validations import EarlierLooks, since_accepted
+from ptkstore.domain.validations import EarlierLooks, Validation, since_accepted
 from ptkstore.domain.versions.manifests import is_accepted
 from ptkstore.errors import InvalidRequest, PtkStoreError
 from ptkstore.ports.catalog import CatalogView
@@ -25,11 +25,13 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     """
     assert spec.accept is not None  # others are not looked at
     known = since_accepted(uow.validations.of(spec.ptk_id))
-    in_doubt = uow.streams.progress(spec.stream).retired_before
+    in_doubt = uow.streams.progress(spec.tested_on).retired_before
     if not in_doubt:
         return EarlierLooks.of(known)
-    accepted = _last_accepted_window(uow, spec.ptk_id)
-    policy = uow.streams.get(spec.stream).policy
+    elsewhere = tuple(one for one in known if not _is_on(one, spec))
+    known = tuple(one for one in known if _is_on(one, spec))
+    accepted = _last_accepted_window(uow, spec)
+    policy = uow.streams.get(spec.tested_on).policy
     if policy.scheduler is Scheduler.ALLOCATE:
         known = tuple(one for one in known if one.window_index > accepted)
         first, per_window = accepted + 1, 1
@@ -38,7 +40,7 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
     first = max(first, uow.ptks.first_window(spec.ptk_id), 0)
     forgotten = max(0, in_doubt - first) * per_window
     forgotten -= sum(first <= one.window_index < in_doubt for one in known)
-    return EarlierLooks.of(known).and_forgotten(forgotten, spec.accept.confidence)
+    return EarlierLooks.of((*elsewhere, *known)).and_forgotten(forgotten, spec.accept.confidence)
 
 
 def never_read_below(uow: CatalogView, stream: str, keys: KeyStore, journal: JournalView) -> int:
@@ -72,7 +74,7 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
             f"accept of PTK {spec.ptk_id}: there may have been {LOOKS_MOST:,} looks or more on windows in doubt "
             "since a recovery, so no confidence is left; a test block pays for fewer looks of a larger epsilon"
         )
-    forgotten = uow.streams.progress(spec.stream).retired_before > 0
+    forgotten = uow.streams.progress(spec.tested_on).retired_before > 0
     them = (
         "those that are known, and counts windows in doubt since a recovery as well" if forgotten else "them"
     )
@@ -83,11 +85,19 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
     )
 
 
-def _last_accepted_window(uow: CatalogView, ptk_id: str) -> int:
-    """The window of the newest version that passed a validation; -1 without one."""
-    latest = uow.versions.latest(ptk_id)
+def _is_on(look: Validation, spec: PtkSpec) -> bool:
+    """Whether the look was at rows of the stream that pays for looks now."""
+    return bool(look.verdict.get("stream", spec.stream) == spec.tested_on)
+
+
+def _last_accepted_window(uow: CatalogView, spec: PtkSpec) -> int:
+    """The window on which the newest accepted version was tested; -1 without one, or if it is of another stream."""
+    latest = uow.versions.latest(spec.ptk_id)
     for number in range(latest.number if latest else 0, 0, -1):
-        version = uow.versions.get(ptk_id, number)
+        version = uow.versions.get(spec.ptk_id, number)
         if is_accepted(version.content):
-            return version.window_index
+            verdict = version.content["verdict"]
+            if verdict.get("stream", spec.stream) != spec.tested_on:
+                return -1
+            return int(verdict["windows"][-1]) if "stream" in verdict else version.window_index
     return -1

@@ -11,6 +11,7 @@ from ptkstore.application.planning.device_ptks import check_report, check_start
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.planning.labelled_streams import check_labelled_stream
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
@@ -70,6 +71,7 @@ class _Decision:
     changed: tuple[PtkSpec, ...]
     gone: tuple[PtkSpec, ...]
     refusals: Mapping[str, PtkStoreError]
+    tested: tuple[PtkSpec, ...]
 
     @property
     def after(self) -> tuple[PtkSpec, ...]:
@@ -166,6 +168,8 @@ def exchange_ptks(
             admitted[spec.ptk_id] = admit_team_code(spec.ptk_id, spec.estimator, stream, by)
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
+        for name in sorted({spec.tested_on for spec in decision.changed} - {stream}):
+            uow.streams.lock(name)  # before it is decided anew: what these promise is promised once
         decision = _decided(uow, owner, team, wanted, leaving, by.features)
         _raise_first(decision, lambda ptk_id: notify_of_refusal(uow, ptk_id, owner, by.clock))
         if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
@@ -174,11 +178,11 @@ def exchange_ptks(
             )
         for spec in decision.gone:
             remove(uow, spec, by.clock)
-        first_window = never_read_below(uow, stream, by.keys, by.journal)
         for spec in decision.changed:
             if spec.ptk_id in decision.registered:
                 replace(uow, spec, owner, by.clock)
             else:
+                first_window = never_read_below(uow, spec.tested_on, by.keys, by.journal)
                 add(uow, spec, owner, by.clock, first_window)
         uow.commit()
     for ptk_id, bundle in admitted.items():
@@ -225,18 +229,22 @@ def _decided(
     refusals: dict[str, PtkStoreError] = {}
     for ptk_id, one in zip(ids, wanted, strict=True):
         try:
-            specs.append(_described(uow, owner, ptk_id, one, registered.get(ptk_id), features))
+            spec = _described(uow, owner, ptk_id, one, registered.get(ptk_id), features)
+            check_labelled_stream(uow, spec, beside=specs, without={*leaving, *(one.ptk_id for one in specs)})
+            specs.append(spec)
         except (InvalidRequest, Refused, Conflict) as error:
             refusals[ptk_id] = error
     changed = tuple(s for s in specs if s.ptk_id not in registered or not is_same(s, registered[s.ptk_id]))
     going = {*leaving, *(spec.ptk_id for spec in changed)}
     staying = [spec for spec in registered.values() if spec.ptk_id not in going]
-    refusals |= _without_room(changed, staying, owner.policy)
+    tested = uow.ptks.tested_on(owner.name)
+    refusals |= _without_room(changed, staying, owner.policy, tested)
     return _Decision(
         registered,
         changed,
         tuple(registered[ptk_id] for ptk_id in leaving if ptk_id in registered),
         {ptk_id: refusals[ptk_id] for ptk_id in ids if ptk_id in refusals},
+        tested,
     )
 
 
@@ -272,10 +280,10 @@ def _described(
 
 
 def _without_room(
-    changed: Sequence[PtkSpec], staying: Sequence[PtkSpec], policy: Policy
+    changed: Sequence[PtkSpec], staying: Sequence[PtkSpec], policy: Policy, tested: Sequence[PtkSpec]
 ) -> dict[str, PtkStoreError]:
     """Those that find no room after those before them, beside PTKs that stay."""
-    if _fit(changed, staying, policy):
+    if _fit(changed, staying, policy, tested):
         return {}
     refusals: dict[str, PtkStoreError] = {}
     others = list(staying)
@@ -286,7 +294,7 @@ def _without_room(
         )
     for spec in changed[:_MOST_ONE_BY_ONE]:
         try:
-            check_room(spec, others, policy)
+            check_room(spec, others, policy, tested)
             others.append(spec)
         except PtkRejected as error:
             refusals[spec.ptk_id] = error
@@ -295,20 +303,22 @@ def _without_room(
 
 def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
     """Whether each change finds room beside all that is there before it, what goes included."""
-    there = dict(decision.registered)
+    there, tested = dict(decision.registered), decision.tested
     if not any(spec.ptk_id in there for spec in decision.changed):
-        return not decision.gone or _fit(decision.changed, list(there.values()), policy)
+        return not decision.gone or _fit(decision.changed, list(there.values()), policy, tested)
     if len(decision.changed) > _MOST_ONE_BY_ONE:
         return False
     for spec in decision.changed:
         there.pop(spec.ptk_id, None)
-        if not _fit([spec], list(there.values()), policy):
+        if not _fit([spec], list(there.values()), policy, tested):
             return False
         there[spec.ptk_id] = spec
     return True
 
 
-def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) -> bool:
+def _fit(
+    changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy, tested: Sequence[PtkSpec]
+) -> bool:
     """Whether all of them have room at once."""
     if policy.on_devices:
         return True  # the loss of a report is limited, whatever other PTKs ask devices for
@@ -319,7 +329,7 @@ def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) 
             return all(why_it_never_fits(spec, policy) is None for spec in changed)
         for spec in _one_of_each_budget(changed, policy):
             rest = [other for other in changed if other is not spec]
-            check_evaluations((*others, *rest, spec), policy)
+            check_evaluations((*others, *tested, *rest, spec), policy)
         return not isinstance(plan_with(changed, others, policy), Infeasible)
     except PtkRejected:
         return False

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptkstore.application.planning.device_ptks import check_start
+from ptkstore.application.planning.device_ptks import check_start, without_test
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.planning.labelled_streams import check_labelled_stream, lock_labelled_stream
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
 from ptkstore.application.ptks.registration import (
     add,
@@ -53,6 +54,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
         spec = spec_of(ptk_id, owner, wanted.said(owner.policy))
+        lock_labelled_stream(uow, spec)
         check_columns_are_stored(uow, spec, owner)
         check_confidence_is_left(uow, spec)
         check_start(uow, spec)
@@ -62,7 +64,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
             check_is_free(uow, ptk_id, owner)  # first: a name that is taken has room nowhere
             by.features.check_names(ptk_id, columns_of(spec))
             _check_policy(uow, spec, others, owner, by.clock)
-            add(uow, spec, owner, by.clock, never_read_below(uow, stream, by.keys, by.journal))
+            add(uow, spec, owner, by.clock, never_read_below(uow, spec.tested_on, by.keys, by.journal))
             uow.commit()
     keep_bundle(ptk_id, bundle, by.bundles)
     return ptk_id
@@ -95,7 +97,8 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
         current = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(current.stream)
         current = uow.ptks.get(ptk_id)
-        spec = spec_of(ptk_id, owner, {**said_of(current), **fields})
+        spec = spec_of(ptk_id, owner, {**said_of(current), **without_test(current, fields), **fields})
+        lock_labelled_stream(uow, spec)
         if columns_of(spec) != columns_of(current):  # else its names stay, whatever is asked of new ones
             by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
@@ -129,7 +132,8 @@ def _check_policy(
 ) -> None:
     """Raise `PtkRejected` if there is no room; then nobody else has less, and the stream's owner is told, once."""
     try:
-        check_room(spec, others, owner.policy)
+        check_room(spec, others, owner.policy, uow.ptks.tested_on(owner.name))
+        check_labelled_stream(uow, spec)
     except PtkRejected:
         notify_of_refusal(uow, spec.ptk_id, owner, clock)
         raise

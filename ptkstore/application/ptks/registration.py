@@ -34,10 +34,17 @@ def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
     return spec.ptk_id == other.ptk_id and canonical_json(said_of(spec)) == canonical_json(said_of(other))
 
 
-def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
+def check_room(
+    spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, tested: Sequence[PtkSpec] = ()
+) -> None:
     """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others.
 
     Devices are asked for no more than the policy allows them to lose.
+
+    Parameters
+    ----------
+    tested : sequence of PtkSpec
+        PTKs of other streams whose verdicts the test blocks pay for.
     """
     if policy.on_devices:
         check_report(spec, policy)
@@ -48,7 +55,7 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
         if (reason := why_it_never_fits(spec, policy)) is not None:
             raise PtkRejected(reason)
         return
-    check_evaluations((*others, spec), policy)
+    check_evaluations((*others, *tested, spec), policy)
     plan = plan_with([spec], others, policy)
     if isinstance(plan, Infeasible):
         raise PtkRejected(why_not(spec, others, policy, plan))

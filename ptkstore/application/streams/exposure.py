@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
-from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging

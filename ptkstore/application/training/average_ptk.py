@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
+from ptkstore.application.planning.labelled_streams import newest_test_window, was_tested_on
+from ptkstore.application.ptks.giving_up import give_up_timed_out
 from ptkstore.application.training.device_models import central_version, waits_for_lake
+from ptkstore.application.versions.candidates import asked_of, write_content
 from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.jobs import Job, JobKind, Outcome
+from ptkstore.domain.draft_ids import draft_prefix
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, validation_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.report_counts import REPORTS_STEP, Counts, reports_told
 from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.device_models import DeviceModel
-from ptkstore.domain.versions.drafts import draft_prefix
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
 from ptkstore.domain.versions.provenance import instances_in
 from ptkstore.domain.versions.versions import Draft, Version, repeated_version, table_files
@@ -35,6 +40,10 @@ if TYPE_CHECKING:
 INSTANCES_AWAY: Final = "instances-unavailable"
 INSTANCES_LOST: Final = "instances-lost"
 MOVED_TOO_FAR: Final = "average-moved-too-far"
+NO_TEST_ROWS: Final = "no-test-rows"
+
+_TOLD_OF_LOSS: Final = 1_000
+"""Windows, at most, in which one notice tells of a loss."""
 
 MOVED_RATE: Final = 0.01
 """Share of windows of honest reports whose average is refused, at most."""
@@ -64,24 +73,40 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     An average that is further from where the last version was than honest reports move it is refused. The owner is
     told, and the next epoch begins around the last version: what moved it that far is gone.
 
+    Where the PTK asks for accepted versions, the average is none yet: the newest window of its labelled stream tests
+    it, once for each PTK. While there is no new window, or the one before waits for its verdict, nothing is drafted.
+
     A server of instances that does not answer puts the job off, as often as it has to; the owner is told once. One that
     has lost them begins anew, and the owner is told.
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
-        spec, stream = uow.ptks.lock(ptk_id), uow.streams.get(job.stream)
+        stream, spec = uow.streams.lock(job.stream), uow.ptks.lock(ptk_id)
+        if spec is not None and spec.has_timed_out(job.window.index, stream.policy):
+            (spec,) = give_up_timed_out(uow, (spec,), job.window.index, stream.policy, clock.now())
+            uow.commit()
+    if spec is None or not spec.is_averaged or spec.has_given_up:
+        _destroy_drafts_of_before(job, averaging, begin)
+        _end(job, Outcome.WITHDRAWN, begin)
+        return
+    with begin() as uow:
         previous = uow.versions.latest(ptk_id)
         waits = previous is not None and waits_for_lake(previous, uow)
-    if spec is None or not spec.is_averaged:
+        tested = _tested_window(uow, job, spec, clock) if spec.accept is not None else None
+        uow.commit()
+    if spec.accept is not None and tested is None:
         _destroy_drafts_of_before(job, averaging, begin)
-        _withdraw(job, begin)
+        _end(job, Outcome.DONE, begin)
         return
     if waits:
         raise Unavailable(f"the last version of PTK {ptk_id} is on its way to the lake")
     try:
         ptk, epoch, found, counts = _instances(job, previous, averaging)
     except Unavailable:
-        _notify_once(job, INSTANCES_AWAY, begin, clock)
+        with begin() as uow:
+            uow.jobs.held(job)
+            _notify_once(uow, Notice.of_run(job, INSTANCES_AWAY, clock.now()), [job.window.index])
+            uow.commit()
         raise
     estimator = estimator_from_spec(spec.estimator)
     model = DeviceModel(estimator.specification.digest, spec.start_from)
@@ -101,10 +126,13 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     _destroy_drafts_of_before(job, averaging, begin)
     with OwnDraft(job.window, keys, staging, of=job.id) as own:
         draft = _drafted(own, estimator.average_of(found.instances), staging)
+        content = _content_of(job, spec, stream, draft, averaged, begin)
+        if tested is not None:  # whoever validates it reads it from there
+            write_content(draft.draft_id, spec, content, own.key, staging)
         steps.reached("average-staged", job.id)
         own.kept = True  # by an election that nobody answers, too
         try:
-            own.kept = _elect(job, spec, stream, draft, averaged, found.after_loss, begin, clock)
+            own.kept = _hand_over(job, spec, content, draft.draft_id, tested, found.after_loss, begin, clock)
         except OutcomeUnknown:
             raise
         except Exception:
@@ -176,9 +204,30 @@ def _held_unchanged(uow: UnitOfWork, job: Job, spec: PtkSpec) -> Job | None:
     if spec_now is None:
         uow.jobs.save(held.ended(Outcome.WITHDRAWN))
         return None
-    if (spec_now.estimator, spec_now.start_from) != (spec.estimator, spec.start_from):
+    if _wanted(spec_now) != _wanted(spec):
         raise Unavailable(f"PTK {spec.ptk_id} was changed a moment ago")
     return held
+
+
+def _wanted(spec: PtkSpec) -> tuple[object, ...]:
+    return spec.estimator, spec.start_from, asked_of(spec)
+
+
+def _tested_window(uow: UnitOfWork, job: Job, spec: PtkSpec, clock: Clock) -> WindowId | None:
+    """Return the window that is to test the average; None if none can, or if it has to wait.
+
+    Where the labelled stream keeps no window, the owner is told.
+    """
+    newest = newest_test_window(uow, spec)
+    if newest is None:
+        uow.jobs.held(job)
+        _notify_once(uow, Notice.of_run(job, NO_TEST_ROWS, clock.now()), [job.window.index])
+        return None
+    unfinished = (
+        uow.jobs.find(ptk_id=spec.ptk_id, state=state) for state in (JobState.READY, JobState.OPENED)
+    )
+    waits = any(one.kind is JobKind.VALIDATE for jobs in unfinished for one in jobs)
+    return None if waits or was_tested_on(uow, spec, newest) else newest
 
 
 def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:
@@ -198,61 +247,77 @@ def _drafted(own: OwnDraft, state: ReleasedState, staging: Staging) -> Draft:
     return Draft(own.id, files, dict(state.meta))
 
 
-def _elect(
+def _content_of(
+    job: Job, spec: PtkSpec, stream: Stream, draft: Draft, averaged: Mapping[str, Any], begin: Begin
+) -> dict[str, Any]:
+    """What a manifest will say of the draft."""
+    with begin() as uow:
+        begun = None if spec.start_from is None else central_version(spec.start_from, uow)
+    local = local_loss_of(spec.estimator, stream.policy)
+    return local_content_of(job, spec, stream, draft, local, averaged, begun)
+
+
+def _hand_over(
     job: Job,
     spec: PtkSpec,
-    stream: Stream,
-    draft: Draft,
-    averaged: Mapping[str, Any],
+    content: Mapping[str, Any],
+    draft_id: str,
+    tested: WindowId | None,
     after_loss: bool,
     begin: Begin,
     clock: Clock,
 ) -> bool:
-    """Make the draft the PTK's next version; False if the PTK was withdrawn meanwhile."""
+    """Make the draft the PTK's next version, or have it `tested` first; False if the PTK was withdrawn meanwhile."""
     at = clock.now()
     with begin() as uow:
         held = _held_unchanged(uow, job, spec)
         if held is None:
             uow.commit()
             return False
-        local = local_loss_of(spec.estimator, stream.policy)
-        model, previous = DeviceModel(local.specification, spec.start_from), uow.versions.latest(spec.ptk_id)
-        if previous is not None and _goes_on(previous, model, uow.jobs.refused_average(spec.ptk_id)):
-            after_loss = instances_in(previous.content).get("epoch") != averaged["epoch"]
-        if after_loss:
-            uow.notify_owner(Notice.of_run(job, INSTANCES_LOST, at))
-        begun = None if spec.start_from is None else central_version(spec.start_from, uow)
-        content = local_content_of(job, spec, stream, draft, local, averaged, begun)
-        elect(uow, job, draft.draft_id, partial(elected_manifest, content, at), at)
-        uow.jobs.save(held.ended(Outcome.PUBLISHED))
+        _notify_of_loss(uow, job, content, after_loss, at)
+        if tested is None:
+            elect(uow, job, draft_id, partial(elected_manifest, content, at), at)
+        else:
+            uow.jobs.add(validation_of(job, draft_id, at, window=tested))
+        uow.jobs.save(held.ended(Outcome.PUBLISHED if tested is None else Outcome.DONE))
         uow.commit()
     return True
 
 
-def _goes_on(previous: Version, model: DeviceModel, refused_window: int | None) -> bool:
+def _notify_of_loss(
+    uow: UnitOfWork, job: Job, content: Mapping[str, Any], after_loss: bool, at: datetime
+) -> None:
+    """Tell the owner, once for all averages since the last version, where the instances follow on no earlier ones."""
+    ptk_id, first = str(job.ptk_id), max(0, job.window.index - _TOLD_OF_LOSS)
+    previous = uow.versions.latest(ptk_id)
+    if previous is not None:
+        first = max(first, previous.window_index + 1)
+        if _goes_on(previous, content, uow.jobs.refused_average(ptk_id)):
+            after_loss = instances_in(previous.content).get("epoch") != content["instances"]["epoch"]
+    if after_loss:
+        _notify_once(uow, Notice.of_run(job, INSTANCES_LOST, at), range(first, job.window.index + 1))
+
+
+def _goes_on(previous: Version, content: Mapping[str, Any], refused_window: int | None) -> bool:
     """Return whether the instances of the last version go on, if none are lost.
 
     A changed PTK begins anew, one whose average was refused, and one that was rolled back.
     """
     return (
-        DeviceModel.of_version(previous.content) == model
+        DeviceModel.of_version(previous.content) == DeviceModel.of_version(content)
         and repeated_version(previous.content) is None
         and not (refused_window is not None and refused_window > previous.window_index)
     )
 
 
-def _notify_once(job: Job, code: str, begin: Begin, clock: Clock) -> None:
-    notice = Notice.of_run(job, code, clock.now())
-    with begin() as uow:
-        uow.jobs.held(job)
-        windows = [job.window.index]
-        about = uow.notices_about(notice.team, str(job.ptk_id), windows=windows, run=JobKind.AVERAGE)
-        if all(one.code != code for one in about):
-            uow.notify_owner(notice)
-            uow.commit()
+def _notify_once(uow: UnitOfWork, notice: Notice, windows: Sequence[int]) -> None:
+    """Tell the owner, unless they were told the same of one of these windows."""
+    about = uow.notices_about(notice.team, str(notice.ptk_id), windows=windows, run=JobKind.AVERAGE)
+    if all(one.code != notice.code for one in about):
+        uow.notify_owner(notice)
 
 
-def _withdraw(job: Job, begin: Begin) -> None:
+def _end(job: Job, outcome: Outcome, begin: Begin) -> None:
     with begin() as uow:
-        uow.jobs.save(uow.jobs.held(job).ended(Outcome.WITHDRAWN))
+        uow.jobs.save(uow.jobs.held(job).ended(outcome))
         uow.commit()

@@ -64,6 +64,7 @@ def device_ptk_of(ptk_id: str, *, begin: Read, lake: Lake) -> DevicePtk:
         start_from=spec.start_from,
         refused_window=refused,
         last_rollback=last_rollback,
+        has_given_up=spec.has_given_up,
         last=last,
         start=partial(_start, last, first),
     )

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from ptkstore.application.versions.drafts import destroy_drafts
+from ptkstore.domain.draft_ids import draft_id, window_of
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.versions.drafts import draft_id, window_of
 from ptkstore.ports.catalog import CatalogView, Read, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging

@@ -12,6 +12,8 @@ from ptkstore.domain.notices import Notice
 from ptkstore.ports.catalog import Read
 
 WAITS_FOR_VERDICT: Final = "waits-for-verdict"
+NO_NEW_TEST_ROWS: Final = "no-new-test-rows"
+"""Of an average that was to be tested: the labelled stream had no new window, or another one waited for a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ def _training(
     elif word is not None:
         code, ended_at = word.code, word.at
     elif version is None and outcome is not None:
-        code = outcome.value
+        untested = job.kind is JobKind.AVERAGE and outcome is Outcome.DONE
+        code = NO_NEW_TEST_ROWS if untested else outcome.value
     newest, oldest = job.window.index, job.oldest.index
     return Training(
         str(job.ptk_id), newest, job.state, job.outcome, code, version, ended_at, oldest, job.look

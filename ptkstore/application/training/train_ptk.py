@@ -34,7 +34,7 @@ from ptkstore.application.versions.candidates import write_content
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.application.versions.elections import elect
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, paid_run
+from ptkstore.domain.jobs import Job, JobState, Outcome, validation_of
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
@@ -234,11 +234,7 @@ class _Training(PaidRun[Draft]):
             version = elect(uow, self.job, result.draft_id, manifest, at)
             queue_evaluation(uow, spec, version, self.job.stream, at)
         else:
-            job = self.job
-            validation = paid_run(
-                JobKind.VALIDATE, spec.ptk_id, job.window, at, oldest=job.oldest_window, look=job.look
-            )
-            uow.jobs.add(replace(validation, draft_id=result.draft_id))
+            uow.jobs.add(validation_of(self.job, result.draft_id, at))
         self._tell_of_unreadable_state(uow, spent, at, version)
         return Outcome.DONE if version is None else Outcome.PUBLISHED
 

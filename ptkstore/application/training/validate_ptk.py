@@ -1,4 +1,7 @@
-"""Validate a trained state on its windows' test sets, and elect it if it passes (Sage SOSP'19, section 3.3)."""
+"""Validate a trained state on its windows' test sets, and elect it if it passes (Sage SOSP'19, section 3.3).
+
+A model that devices train has no rows in the store: a window of its labelled stream tests it.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.validations import ACCEPT, REJECT, Validation
 from ptkstore.domain.versions.manifests import accepted_manifest
+from ptkstore.domain.versions.provenance import is_local
 from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.errors import CorruptObject, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
@@ -73,7 +77,7 @@ def validate_ptk(
     try:  # before the loss is spent
         candidate = read_candidate(draft_id, opening.keys, staging)
         estimator = candidate.content["config"]
-        windows = opened_windows(candidate.content)
+        windows = (job.window.index,) if is_local(candidate.content) else opened_windows(candidate.content)
         tested = Tested(estimator, candidate.state, code.of_estimator(job, estimator), windows)
     except (CorruptObject, UnknownName, WindowGone):
         candidate, tested = None, Tested({}, {}, FetchedTeamCode(), (job.window.index,))
@@ -86,7 +90,7 @@ def _is_over(job: Job, draft_id: str, begin: Begin) -> bool:
     """Whether nobody validates the draft any more, and it was not elected."""
     with begin() as uow:
         ended = uow.jobs.get(job.id).state is JobState.ENDED
-        return ended and draft_id not in uow.versions.draft_ids((job.window,))
+        return ended and draft_id not in uow.versions.draft_ids((job.made_in,))
 
 
 class _Validating(OnTestSet):
@@ -114,7 +118,7 @@ class _Validating(OnTestSet):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spec, accept = claimed.spec, _accept_of(claimed.spec)
         if not earlier_looks(uow, spec).leaves_room(accept.confidence):
-            give_up(uow, spec, GivenUp.CONFIDENCE, self.job.window.index, self._now(), self.job.look)
+            give_up(uow, spec, GivenUp.CONFIDENCE, self.job.made_in.index, self._now(), self.job.look)
             return Ended(Outcome.REFUSED, NO_CONFIDENCE_LEFT)
         return super().price(uow, claimed)
 
@@ -131,7 +135,7 @@ class _Validating(OnTestSet):
         """Keep the verdict, and make the state the PTK's next version if it is accepted."""
         if spec is None:
             return Outcome.WITHDRAWN
-        job, epsilon = self.job, self.paid(spent)[0].epsilon
+        job, epsilon, made_in = self.job, self.paid(spent)[0].epsilon, self.job.made_in.index
         verdict = self._verdict(uow, spent, result)
         mass, newest = _of_state(result), spent.windows[-1]
         about = Validation(spec.ptk_id, job.id, verdict["look"], newest, epsilon, mass, verdict, at)
@@ -140,11 +144,11 @@ class _Validating(OnTestSet):
             return Outcome.PUBLISHED
         uow.validations.add(about)
         if verdict["decision"] == REJECT and self._is_about(spec):
-            give_up(uow, spec, GivenUp.REJECT, job.window.index, at, job.look)
+            give_up(uow, spec, GivenUp.REJECT, made_in, at, job.look)
             return Outcome.DONE
         uow.notify_owner(Notice.of_run(job, f"validation-{verdict['decision']}", at))
-        if spec.has_timed_out(job.window.index + 1, spent.stream.policy):
-            give_up(uow, spec, GivenUp.TIMEOUT, job.window.index, at, job.look)
+        if spec.has_timed_out(made_in + 1, uow.streams.get(spec.stream).policy):
+            give_up(uow, spec, GivenUp.TIMEOUT, made_in, at, job.look)
         return Outcome.DONE
 
     def _verdict(self, uow: UnitOfWork, spent: Spent, result: RiskMass) -> dict[str, Any]:
@@ -158,7 +162,11 @@ class _Validating(OnTestSet):
         earlier = earlier_looks(uow, spec)
         look = (earlier.number + 1, earlier.failure)
         paid, paid_for_class = self.paid(spent)
-        beside: dict[str, Any] = {"windows": list(spent.windows)} if len(spent.windows) > 1 else {}
+        beside: dict[str, Any] = {}
+        if spec.tested_on != spec.stream:
+            beside = {"stream": spent.stream.name, "windows": list(spent.windows)}
+        elif len(spent.windows) > 1:
+            beside = {"windows": list(spent.windows)}
         if isinstance(result, GroupedMass):
             rows_per_unit = spent.stream.policy.max_rows_per_unit
             sums_of = GroupSums(self._tested.estimator, paid.spendable_epsilon, rows_per_unit)
@@ -194,7 +202,7 @@ class _Validating(OnTestSet):
                 Evaluation(spec.ptk_id, number, job.id, windows, about.epsilon, about.mass, at)
             )
         if spec.waiting is not None:
-            uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.window.index))
+            uow.ptks.wait(spec.ptk_id, spec.waiting.goes_on_after(job.made_in.index))
 
 
 def _accept_of(spec: PtkSpec) -> Accept:

@@ -31,7 +31,8 @@ class Candidate:
 def asked_of(spec: PtkSpec) -> dict[str, Any]:
     """Return what a PTK asks of its states: the test, its target, and whose rows it is about."""
     terms = None if spec.accept is None else dict(spec.accept.terms)
-    return {"target": spec.target, "accept": terms, "where": spec.config.get("where")}
+    labelled = {} if spec.tested_on == spec.stream else {"stream": spec.tested_on}
+    return {"target": spec.target, "accept": terms, "where": spec.config.get("where"), **labelled}
 
 
 def write_content(
@@ -42,7 +43,7 @@ def write_content(
     Parameters
     ----------
     spec : PtkSpec
-        The PTK as it was when the training was paid.
+        The PTK as it was when the training was paid, or the average made.
     """
     said = {"content": content, "asked": asked_of(spec)}
     staging.write(draft_id, {CONTENT_FILE: canonical_json(said).encode()}, key)

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from ptkstore.domain.draft_ids import draft_id, draft_prefix
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id, draft_prefix
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 

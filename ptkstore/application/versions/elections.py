@@ -31,8 +31,7 @@ def elect(
     ptk_id = str(job.ptk_id)
     latest = uow.versions.latest(ptk_id)
     number = latest.number + 1 if latest else 1
-    made_by = job.id if job.kind is JobKind.AVERAGE else job.beside(JobKind.TRAIN)
-    version = Version(ptk_id, number, made_by, draft_id, job.window.index, at, manifest(number))
+    version = Version(ptk_id, number, job.made_by, draft_id, job.made_in.index, at, manifest(number))
     uow.versions.add(version)
     uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), at)
     return version

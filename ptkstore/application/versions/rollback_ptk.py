@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ptkstore.domain.draft_ids import draft_id
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.domain.versions.versions import Version, repeated_version, repeating_manifest
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork

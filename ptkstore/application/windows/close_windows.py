@@ -123,8 +123,9 @@ def _step(
     _add_blocks(uow, stream, range(retired, after.closed_before), BlockState.ACTIVE)
     specs = uow.ptks.find(stream=stream.name)
     wanted = {window.index for window in closed if any(spec.wants(window.index) for spec in specs)}
-    # an operator may register PTKs between closing and working, and later PTKs read what adaptive streams keep
-    if policy.closing is Closing.OPERATOR or policy.scheduler.lets_wait:
+    # an operator may register PTKs between closing and working, later PTKs read what adaptive streams keep, and models
+    # that devices train may be tested on any window
+    if policy.closing is Closing.OPERATOR or policy.scheduler.lets_wait or uow.ptks.tested_on(stream.name):
         wanted = {window.index for window in closed}
     first, end = (expiring[0].index, expiring[-1].index + 1) if expiring else (0, 0)
     busy = wanted | uow.jobs.prepared(stream.name, first, end)

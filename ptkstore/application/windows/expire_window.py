@@ -9,12 +9,12 @@ from ptkstore.application.ledger.retired_windows import drop_windows, may_go
 from ptkstore.application.training.partials import discard, locked_partials_of
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
+from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, scheduler_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.runs import needs_all
 from ptkstore.domain.streams.blocks import erased_with
 from ptkstore.domain.streams.windows import WindowId, WindowState
-from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging

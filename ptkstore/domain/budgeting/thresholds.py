@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ptkstore.domain.draft_ids import draft_id
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id
 
 
 @dataclass(frozen=True, slots=True)

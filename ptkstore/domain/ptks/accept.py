@@ -10,9 +10,10 @@ from typing import Any, Self
 from ptkstore.domain.accounting.losses import checked_epsilon
 from ptkstore.domain.durations import duration
 from ptkstore.domain.evaluations import AskedSums, evaluation_sums
+from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest
 
-_TIMEOUT = "timeout"
+_TIMEOUT, _STREAM = "timeout", "stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,18 @@ class Accept:
     timeout : timedelta or None
         How long the PTK is trained for an accepted version; None for as long as it takes.
     terms : mapping
-        What its team wrote, without the timeout. The library reads it, and a state is validated only while its PTK
-        still says the same.
+        What its team wrote, without timeout and stream. The library reads it, and a state is validated only while its
+        PTK still says the same.
+    stream : str or None
+        The labelled stream whose test blocks pay for verdicts on a model that devices train; None where the stream of
+        the PTK has rows of its own.
     """
 
     sums: AskedSums
     confidence: float
     timeout: timedelta | None
     terms: Mapping[str, Any]
+    stream: str | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self | None:
@@ -44,8 +49,8 @@ class Accept:
         Raises
         ------
         InvalidRequest
-            `accept` is no mapping with an `epsilon`, or it names an epsilon, a confidence or a timeout that cannot be
-            used. The library checks its metric, and whether the family can be validated so.
+            `accept` is no mapping with an `epsilon`, or it names an epsilon, a confidence, a timeout or a stream that
+            cannot be used. The library checks its metric, and whether the family can be validated so.
         """
         from ptklib.exceptions import InvalidParameterError
         from ptklib.validation.looks import DEFAULT_CONFIDENCE, check_confidence
@@ -57,7 +62,7 @@ class Accept:
             raise InvalidRequest(
                 'accept of a PTK says {"metric": "loss", "epsilon": 0.05}, and may say a confidence'
             )
-        terms = {name: value for name, value in given.items() if name != _TIMEOUT}
+        terms = {name: value for name, value in given.items() if name not in (_TIMEOUT, _STREAM)}
         epsilon, reject = checked_epsilon(terms["epsilon"], "epsilon of accept"), None
         if "reject_epsilon" in terms:
             reject = float(checked_epsilon(terms["reject_epsilon"], "reject_epsilon of accept"))
@@ -66,8 +71,14 @@ class Accept:
         except InvalidParameterError as error:
             raise InvalidRequest(f"accept of a PTK: {error}") from error
         sums = AskedSums(float(epsilon), str(terms.get("metric", "loss")), reject)
-        timeout = given.get(_TIMEOUT)
-        return cls(sums, confidence, None if timeout is None else duration(timeout), terms)
+        timeout, stream = given.get(_TIMEOUT), given.get(_STREAM)
+        return cls(
+            sums,
+            confidence,
+            None if timeout is None else duration(timeout),
+            terms,
+            None if stream is None else checked_name("stream", stream),
+        )
 
 
 def asked_sums(config: Mapping[str, Any]) -> AskedSums | None:

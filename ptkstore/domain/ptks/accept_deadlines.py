@@ -66,7 +66,7 @@ def check_timeout(timeout: timedelta | None, every: int, policy: Policy) -> None
     if timeout is None:
         return
     kept = policy.window * policy.retention_windows
-    if timeout > kept:
+    if timeout > kept and not policy.on_devices:
         raise InvalidRequest(
             f"the timeout of accept is {duration_text(timeout)}; the stream keeps rows for {duration_text(kept)} after "
             "their window, and it may not be longer"

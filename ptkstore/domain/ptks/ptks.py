@@ -118,6 +118,12 @@ class PtkSpec:
         """The verdict that each of its trained states needs; None if they need none."""
         return Accept.of(self.config)
 
+    @property
+    def tested_on(self) -> str:
+        """The stream whose test blocks pay for verdicts on its states: its own, but where its rows are on devices."""
+        accept = self.accept
+        return self.stream if accept is None or accept.stream is None else accept.stream
+
     def has_timed_out(self, window: int, policy: Policy) -> bool:
         """Return whether no state was accepted for its whole timeout before this window began."""
         accept = self.accept

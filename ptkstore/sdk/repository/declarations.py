@@ -59,7 +59,8 @@ class PTK:
         `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`. docs/guide/profiling.md describes them.
     accept : mapping, optional
         The test that a trained state has to pass to become a version, as ``{"metric": "loss", "epsilon": 0.05}``; none
-        by default. Each look costs epsilon, and `confidence` is 0.95 by default. See docs/guide/validated-versions.md.
+        by default. Each look costs epsilon, and `confidence` is 0.95 by default. A PTK that devices train also names
+        the `stream` whose labelled rows test it. See docs/guide/validated-versions.md.
     evaluate : mapping, optional
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
     recency : int, optional

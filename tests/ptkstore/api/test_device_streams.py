@@ -106,6 +106,42 @@ def test_it_is_created_by_its_document(api: Api) -> None:
     assert problem(client.post("/v1/streams", json=plain))[1] == "invalid-request"
 
 
+def test_only_who_may_register_on_the_labelled_stream_has_it_pay_for_tests(api: Api) -> None:
+    labelled = {**SAID, "name": "labelled", "team": "taxi", "columns": SCHEMA, "time_column": "at"}
+    body = {name: value for name, value in labelled.items() if name not in SAID} | {"epsilon": "1"}
+    assert api.acting(Role.ADMINISTRATOR).post("/v1/streams", json=body).status_code == 201
+    api.grant("mail", STREAM, Role.DEVELOPER)
+    mail = api.acting(Role.DEVELOPER, Role.CONSUMER, team="mail")
+    accept = {"metric": "loss", "epsilon": 0.1, "stream": "labelled"}
+    said = {
+        "name": "junk",
+        "estimator": phishy(),
+        "target": 0.5,
+        "train_frequency": "1d",
+        "config": {"accept": accept},
+    }
+    exchange = {"ptks": [said], "deregister": []}
+
+    def answers() -> list[int]:
+        return [
+            mail.post("/v1/ptks", json={**said, "stream": STREAM}).status_code,
+            mail.post(f"/v1/streams/{STREAM}/admission", json=exchange).status_code,
+            mail.post(f"/v1/streams/{STREAM}/exchange", json=exchange).status_code,
+        ]
+
+    assert answers() == [404, 404, 404]  # as if there were no such stream
+    api.grant("mail", "labelled", Role.CONSUMER)
+    assert answers() == [403, 403, 403]
+    plain = {**said, "target": None, "config": {}, "stream": STREAM}
+    assert mail.post("/v1/ptks", json=plain).status_code == 201
+    change = {"target": 0.5, "config": {"accept": accept}}
+    assert mail.patch("/v1/ptks/mail.junk", json=change).status_code == 403
+    api.grant("mail", "labelled", Role.DEVELOPER)
+    assert mail.patch("/v1/ptks/mail.junk", json=change).status_code == 200
+    assert [one.ptk_id for one in api.world.service.ptks() if one.accept is not None] == ["mail.junk"]
+    assert mail.delete("/v1/ptks/mail.junk").status_code == 204
+
+
 def test_rows_are_refused_over_http(api: Api, store: Store) -> None:
     answer = ingest(api.acting(), arrow(trips()), STREAM)
     assert problem(answer)[1] == "refused"

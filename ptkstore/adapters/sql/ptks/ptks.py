@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, tuple_, union, update
+from sqlalchemy import Connection, Row, Select, bindparam, case, func, insert, select, tuple_, union, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -65,8 +65,10 @@ class SqlPtks(CatalogPart):
         self._write(spec)
 
     def _write(self, spec: PtkSpec, **more: int) -> None:
-        change = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id)
-        self._connection.execute(change.values(**_written(spec), **more))
+        change, written = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id), _written(spec)
+        moves = func.coalesce(t.ptks.c.labelled_stream, "") != (written["labelled_stream"] or "")
+        first_window = case((moves, 0), else_=t.ptks.c.first_window)  # of another stream it says nothing
+        self._connection.execute(change.values(**written, first_window=first_window, **more))
 
     def wait(self, ptk_id: str, waiting: AcceptDeadline | None) -> None:
         """Write since when a PTK waits for an accepted version, or that it waits no longer."""
@@ -124,6 +126,11 @@ class SqlPtks(CatalogPart):
         rows = self._connection.execute(query.order_by(t.ptks.c.ptk_id))
         return self._informed(list(map(_spec, rows)))
 
+    def tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
+        """Find registered PTKs of other streams whose verdicts this one pays for, by id."""
+        query = select(*_SPEC).where(*given(t.ptks, active=1, labelled_stream=stream))
+        return tuple(map(_spec, self._connection.execute(query.order_by(t.ptks.c.ptk_id))))
+
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """Return the PTK with what the profile it asks for says today, whoever that was made for."""
         return self._informed([spec])[0]
@@ -154,7 +161,8 @@ def _waits(waiting: AcceptDeadline | None) -> dict[str, Any]:
 
 
 def _written(spec: PtkSpec) -> dict[str, Any]:
-    return {"content": ptk_text(spec), "own_code": int(spec.family == TEAM_CODE)}
+    labelled = None if spec.tested_on == spec.stream else spec.tested_on
+    return {"content": ptk_text(spec), "own_code": int(spec.family == TEAM_CODE), "labelled_stream": labelled}
 
 
 def _used(ptk_id: str) -> Select[tuple[int, str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ptkstore.domain.draft_ids import draft_id, window_of
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.drafts import draft_id, window_of
 
 
 def test_the_window_of_a_draft_is_read_from_its_id() -> None:
