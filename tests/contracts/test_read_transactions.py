@@ -49,6 +49,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "ptks.check_free": (PTK, STREAM),
     "ptks.get": (PTK,),
     "ptks.find": (),
+    "ptks.tested_on": (STREAM,),
     "ptks.stream_of": (PTK,),
     "ptks.first_window": (PTK,),
     "ptks.ids_on": (STREAM,),
