@@ -64,14 +64,13 @@ def trainings_of(
         made = uow.versions.of_jobs([job.id for job in jobs])
         failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
         team, windows = team_of(ptk_id), [job.window.index for job in failed]
-        notices = (
-            *uow.notices_about(team, ptk_id, windows=windows),
-            *uow.notices_about(team, ptk_id, windows=windows, run=JobKind.AVERAGE),
-        )
+        notices = uow.notices_about(team, ptk_id, windows=windows)
+        averaged = uow.notices_about(team, ptk_id, windows=windows, run=JobKind.AVERAGE)
         judged = uow.notices_about(team, ptk_id, windows=windows, run=JobKind.VALIDATE)
         validations = uow.jobs.many(job.beside(JobKind.VALIDATE) for job in failed)
-    # of a validation the first notice says how it ended, later ones what follows for the PTK
-    said = (*reversed(judged), *notices)
+    # of a validation the first notice says how it ended, later ones what follows for the PTK; those of an average that
+    # was tested are of what went before
+    said = (*averaged, *reversed(judged), *notices)
     notice_of = {(notice.window_index, notice.look): notice for notice in said}
     return tuple(
         _training(

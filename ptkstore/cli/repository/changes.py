@@ -29,7 +29,7 @@ from ptkstore.cli.output import (
 from ptkstore.errors import Refused
 from ptkstore.sdk import Repository, Store, load_repository, team_of
 from ptkstore.sdk.repository.changes import Change
-from ptkstore.sdk.repository.device_reports import ReportsPlanned
+from ptkstore.sdk.repository.device_reports import ReportsPlanned, VerdictAsked
 
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The repository of the team; here by default.")]
 Url = Annotated[
@@ -256,6 +256,12 @@ def _value(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def _tested(verdict: VerdictAsked | None) -> str:
+    if verdict is None:
+        return "no block is charged"
+    return f"each verdict costs epsilon {verdict.epsilon:g} of a test block of {verdict.stream}"
+
+
 def _reserved(change: Change) -> str:
     prune = "; --prune deregisters it" if change.action == "stay" else ""
     if change.per_device is not None:
@@ -264,7 +270,7 @@ def _reserved(change: Change) -> str:
         one = change.per_device
         return (
             f"a device loses epsilon {one['report']:g} per report ({one['one_weight']:g} per weight), "
-            f"{one['one_window']:g} per window, {one['in_all']:g} in all; no block is charged{prune}"
+            f"{one['one_window']:g} per window, {one['in_all']:g} in all; {_tested(change.verdict)}{prune}"
         )
     if change.action == "deregister":
         return f"frees epsilon {change.epsilon_before:g} a window"

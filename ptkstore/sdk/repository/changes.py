@@ -24,7 +24,13 @@ from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.repository.declarations import PTK, Repository
-from ptkstore.sdk.repository.device_reports import ReportsPlanned, reports_planned
+from ptkstore.sdk.repository.device_reports import (
+    ReportsPlanned,
+    VerdictAsked,
+    per_device,
+    reports_planned,
+    verdict_asked,
+)
 from ptkstore.sdk.repository.field_changes import BESIDE, FieldChange, field_changes
 from ptkstore.sdk.repository.plan_checks import FamilyChecks
 
@@ -63,7 +69,8 @@ class Change:
     `changes` names the fields that an update changes. `returns` is the newest version, 0 for none, of a PTK whose name
     was deregistered and comes back. `per_device` says what a device loses to a PTK that devices train: the epsilon of
     one `report`, of `one_weight` of it, of `one_window` and `in_all`. Then `epsilon` is that of one report, and no
-    window reserves anything of it. `reports` says in a plan how many reports such a PTK needs, and how many come.
+    window reserves anything of it. `verdict` says what each verdict on it costs the test blocks of which labelled
+    stream. `reports` says in a plan how many reports such a PTK needs, and how many come.
     `warnings` says what to know of it before it is registered or changed so.
     `room` is what the whole plan leaves on the stream; None where nobody can tell, on devices and where PTKs wait.
     """
@@ -83,6 +90,7 @@ class Change:
     returns: int | None = None
     room: RoomLeft | None = None
     per_device: Mapping[str, float] | None = None
+    verdict: VerdictAsked | None = None
     reports: ReportsPlanned | None = None
     warnings: tuple[str, ...] = ()
 
@@ -321,20 +329,10 @@ class _Step:
             spec["params"].get("bundle"),
             stream=ptk.stream,
             changes=changes,
-            per_device=_per_device(spec, self._policies.get(ptk.stream)),
+            per_device=per_device(spec, self._policies.get(ptk.stream)),
+            verdict=verdict_asked(ptk.accept),
             warnings=device_warnings(spec) if action != "keep" else (),
         )
-
-
-def _per_device(spec: Mapping[str, Any], policy: Policy | None) -> dict[str, float] | None:
-    """The epsilons that a device loses; None where the PTK is trained on rows, or nobody knows the stream."""
-    from ptkstore.application.ledger.local_losses import local_loss_of
-
-    if not is_averaged(spec) or policy is None or not policy.on_devices:
-        return None
-    loss = local_loss_of(spec, policy)
-    names = ("report", "one_weight", "one_window", "in_all")
-    return {name: getattr(loss, name).epsilon for name in names}
 
 
 def _room(admission: Admission) -> RoomLeft | None:
@@ -443,7 +441,8 @@ def _removals(
             _held(spec),
             spec.assurance.value,
             stream=spec.stream,
-            per_device=_per_device(spec.estimator, policies.get(spec.stream)),
+            per_device=per_device(spec.estimator, policies.get(spec.stream)),
+            verdict=verdict_asked(spec.config.get("accept")),
         )
         for ptk_id, spec in sorted(specs.items())
         if ptk_id not in declared

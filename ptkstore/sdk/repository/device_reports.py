@@ -1,4 +1,4 @@
-"""Whether the devices of a stream send as many reports as a model needs."""
+"""What a plan says of a PTK that devices train: what they lose, and whether they send as many reports as it needs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.ptks.accept import Accept
+from ptkstore.domain.ptks.ptks import is_averaged
 from ptkstore.domain.streams.streams import Policy
-from ptkstore.errors import NotAllowed, UnknownName
+from ptkstore.errors import InvalidRequest, NotAllowed, UnknownName
 
 if TYPE_CHECKING:
     from ptkstore.sdk.service import StoreService
@@ -58,3 +60,30 @@ def _brought(service: StoreService, stream: str, policy: Policy) -> int | None:
                 if told is not None:
                     taken = (taken or 0) + int(told["taken"])
     return None if taken is None or not policy.reports_in_all else taken * policy.reports_in_all
+
+
+@dataclass(frozen=True)
+class VerdictAsked:
+    """What one verdict on a model that devices train costs a test block of a labelled stream."""
+
+    stream: str
+    epsilon: float
+
+
+def verdict_asked(accept: Mapping[str, Any] | None) -> VerdictAsked | None:
+    """Return what a verdict costs another stream than that of the PTK; None where none does, or nobody can read it."""
+    asked = None
+    with suppress(InvalidRequest):  # with which the store refuses it
+        asked = Accept.of({"accept": accept})
+    return None if asked is None or asked.stream is None else VerdictAsked(asked.stream, asked.sums.epsilon)
+
+
+def per_device(spec: Mapping[str, Any], policy: Policy | None) -> dict[str, float] | None:
+    """Return the epsilons that a device loses; None where a PTK is trained on rows, or nobody knows its stream."""
+    from ptkstore.application.ledger.local_losses import local_loss_of
+
+    if not is_averaged(spec) or policy is None or not policy.on_devices:
+        return None
+    loss = local_loss_of(spec, policy)
+    names = ("report", "one_weight", "one_window", "in_all")
+    return {name: getattr(loss, name).epsilon for name in names}

@@ -242,6 +242,31 @@ def test_a_ptk_that_devices_train_stays_without_reserving_anything(line: Line, t
     assert line.run("destroy", str(folder)).stdout == "the team has no PTK\n"
 
 
+def test_a_plan_says_who_pays_for_tests_of_what_devices_train(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "safety"
+    folder.mkdir()
+    (folder / "team.toml").write_text('team = "safety"\n')
+    (folder / "ptks.py").write_text(
+        "from ptklib import DrawDiscardModel\nfrom ptkstore import PTK\n"
+        'phishy = PTK("phishy", "phones", DrawDiscardModel({"links": (0, 20)}, "spam", epsilon=3.47), target=0.3,\n'
+        '             accept={"metric": "loss", "epsilon": 0.2, "stream": "mails"})\n'
+    )
+    columns = ("--team", "safety", "--schema", "at:timestamp,links:int64,spam:bool", "--time-column", "at")
+    line.run(
+        *("stream", "create", "phones", *columns, "--rows", "on-devices", "--report-epsilon", "3.47"),
+        *("--reports-per-window", "1", "--reports-in-all", "8"),
+    )
+    assert "mails" in line.run("plan", str(folder), code=1).output  # there is no such stream
+    line.run("stream", "create", "mails", *columns, "--epsilon", "1")
+    said = "27.76 in all; each verdict costs epsilon 0.2 of a test block of mails"
+    assert said in line.run("plan", str(folder)).stdout
+    (row,) = line.json("plan", str(folder))
+    assert row["verdict"] == {"stream": "mails", "epsilon": 0.2}
+    line.run("apply", str(folder))
+    (folder / "ptks.py").write_text("")
+    assert f"{said}; --prune deregisters it" in line.run("plan", str(folder)).stdout
+
+
 @pytest.mark.parametrize(
     "scheduler",
     [
