@@ -373,6 +373,39 @@ def test_reports_that_wait_for_older_ranges_are_counted_and_one_more_costs_no_ti
     assert phones.put(honest[0], step(honest[1])).status_code == 204
 
 
+def test_late_reports_of_gateways_are_examined_in_turns(
+    phones: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One gateway sends much that only older ranges may admit; the one report of another waits for one of it."""
+    goes_on, test, looked = Event(), ServedModel.failed_test, list[bytes]()
+
+    def noted(model: ServedModel, one: bytes, *, older: bool = True) -> object:
+        if older:
+            looked.append(one)
+            assert goes_on.wait(60)
+        return test(model, one, older=older)
+
+    def spent() -> int:
+        return [phones.redis.get(key) for key in phones.redis.keys("ptkd:ticket:*")].count(b"put")
+
+    phones.api.grant("fleet", phones.ptk.stream, Role.DEVICE_GATEWAY)
+    drawn = [phones.drawn() for _ in range(4)]
+    phones.gateway = phones.api.client(phones.api.token(Role.DEVICE_GATEWAY, team="fleet"))
+    drawn.append(phones.drawn())
+    monkeypatch.setattr(ServedModel, "failed_test", noted)
+    sent = [step(one, 2**30 + place) for place, (_, one) in enumerate(drawn)]
+    with ThreadPoolExecutor(5) as threads:
+        try:
+            replies = []
+            for place, (ticket, _) in enumerate(drawn):
+                replies.append(threads.submit(phones.put, ticket, sent[place]))
+                until(lambda place=place: spent() == place + 1, seconds=30)  # type: ignore[misc]
+        finally:
+            goes_on.set()
+        assert [problem(one.result()) for one in replies] == [(422, "report-refused")] * 5
+    assert [sent.index(one) for one in looked] == [0, 1, 4, 2, 3]
+
+
 @pytest.mark.parametrize("days", [365, -365])
 def test_a_clock_a_year_off_takes_no_ticket_and_changes_nothing(
     phones: Phones, days: int, monkeypatch: pytest.MonkeyPatch
