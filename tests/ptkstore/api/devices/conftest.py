@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import redis
 
-from ptklib.draw_discard import Numeric, Specification
+from ptklib.draw_discard import Limits, Numeric, Specification
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.api import device_counts
 from ptkstore.domain.identity import Role
@@ -28,6 +28,9 @@ from tests.support.api_server import Api
 
 STREAM, PTK = "taxi", "taxi.phishy"
 OCTETS = {"Content-Type": "application/octet-stream"}
+COLUMNS = [*(f"x{i:05}" for i in range(32)), "y"]
+ROWS = {name: [0.25, 1.0] for name in COLUMNS}
+LIMITS = Limits(report_epsilon=3.5, reports_per_window=1, reports_in_all=8, columns=COLUMNS)
 
 
 def specification(n_weights: int = 33, epsilon: float = 3.47) -> Specification:

@@ -16,18 +16,23 @@ import pytest
 import structlog
 from typer.testing import CliRunner
 
-from ptklib.draw_discard import Device, Limits, ServerRefused
+from ptklib.draw_discard import Device, ServerRefused
 from ptkstore.cli.main import app
 from ptkstore.domain.identity import Role
 from ptkstore.errors import NotAllowed, UnknownName
 from ptkstore.sdk import connect
-from tests.ptkstore.api.devices.conftest import PTK, STREAM, Phones, phones_of, specification
+from tests.ptkstore.api.devices.conftest import (
+    COLUMNS,
+    LIMITS,
+    PTK,
+    ROWS,
+    STREAM,
+    Phones,
+    phones_of,
+    specification,
+)
 from tests.support.api_server import Api
 from tests.support.node import run_device
-
-COLUMNS = [*(f"x{i:05}" for i in range(32)), "y"]
-ROWS = {name: [0.25, 1.0] for name in COLUMNS}
-LIMITS = Limits(report_epsilon=3.5, reports_per_window=1, reports_in_all=8, columns=COLUMNS)
 
 
 @pytest.fixture(scope="module", autouse=True)

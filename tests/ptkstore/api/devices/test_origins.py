@@ -16,8 +16,7 @@ import pytest
 
 from ptkstore.domain.identity import Role
 from ptkstore.settings import load_settings
-from tests.ptkstore.api.devices.conftest import OCTETS, Phones, carrying, phones_of, step
-from tests.ptkstore.api.devices.test_clients import LIMITS, ROWS
+from tests.ptkstore.api.devices.conftest import LIMITS, OCTETS, ROWS, Phones, carrying, phones_of, step
 from tests.services.chromium import Chromium, executable
 from tests.support.api_server import Api
 from tests.support.plugins.lacking import needs
