@@ -2,13 +2,14 @@
 
 - *instances*: their variance, and how long a report stays in them (Theorem 1); it reads no rows;
 - *known*: a model whose true weights are known (Figure 5), and what an epsilon of each weight and of the whole report
-  cost there and for digits;
+  cost there;
 - *spam*: poisoned reports, with the server's tests and without them;
 - *vanishing*: the same model where devices draw and never put, or put late;
 - *needed*: how many reports models of 9 to 33 weights need, beside what `ptk plan` says; it reads no rows;
 - *sides*: the same clicks, with hashed columns, from devices and from a central store;
 - *digits*: number of instances, batches on the server, epsilon, other schemes and a smaller learning rate (the paper's
-  Figures 2 to 4).
+  Figures 2 to 4);
+- *large*: what an epsilon of each weight and of the whole report cost a model of 7,850 weights.
 
 Each trial is kept in a file of ``--out`` when it ends; begun again, the script goes on from there.
 """
@@ -63,12 +64,19 @@ def vanishing(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def digits(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure Figures 2 to 4, and what a loss of each weight and of the report cost."""
-    task = tasks.generated_digits(asked.generated) if asked.generated else tasks.digits(asked.digits)
-    seeds = asked.seeds or 5
-    yield from figures.measure_digits(task, PASSES, seeds, asked.out)
-    some = levels.levels((0.001, 0.003), k=20)
-    yield from levels.measure_levels(task, some, [task.n_devices * n for n in (1, 2, 4, 8)], seeds, asked.out)
+    """Measure Figures 2 to 4."""
+    yield from figures.measure_digits(_digits(asked), PASSES, asked.seeds or 5, asked.out)
+
+
+def large(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Measure what a loss of each weight and of the report cost a model with many weights."""
+    task, some = _digits(asked), levels.levels((0.001, 0.003), k=20)
+    reports = [task.n_devices * n for n in (1, 2, 4, 8)]
+    yield from levels.measure_levels(task, some, reports, asked.seeds or 5, asked.out)
+
+
+def _digits(asked: argparse.Namespace) -> tasks.DeviceTask:
+    return tasks.generated_digits(asked.generated) if asked.generated else tasks.digits(asked.digits)
 
 
 def needed(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -95,9 +103,10 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = 
     "vanishing": vanishing,
     "needed": needed,
     "digits": digits,
+    "large": large,
     "sides": sides,
 }
-FILES = {"digits": ("digits",), "sides": ("clicks",)}
+FILES = {"digits": ("digits",), "large": ("digits",), "sides": ("clicks",)}
 PATHS = {
     "digits": "MNIST: 784 bytes of pixels and a label for each image",
     "clicks": "click log of Criteo attribution, Criteo display or Avazu",

@@ -30,6 +30,9 @@ class PtksView(Protocol):
     def tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
         """Find registered PTKs of other streams whose verdicts this one pays for, by id."""
 
+    def labelled_stream(self, ptk_id: str) -> str | None:
+        """Return the other stream that pays, or paid before, for verdicts on a PTK; None if none ever did."""
+
     def stream_of(self, ptk_id: str) -> str:
         """Return the stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
 

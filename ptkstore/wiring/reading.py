@@ -117,6 +117,10 @@ class Reading(Adapters):
         with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
+    def ptks_tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
+        with self.read() as uow:
+            return uow.ptks.tested_on(stream)
+
     def ptk(self, ptk_id: str) -> PtkSpec:
         with self.read() as uow:
             return uow.ptks.get(ptk_id)

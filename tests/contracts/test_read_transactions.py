@@ -50,6 +50,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "ptks.get": (PTK,),
     "ptks.find": (),
     "ptks.tested_on": (STREAM,),
+    "ptks.labelled_stream": (PTK,),
     "ptks.stream_of": (PTK,),
     "ptks.first_window": (PTK,),
     "ptks.ids_on": (STREAM,),

@@ -43,7 +43,7 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
     saved = [table for path in tmp_path.glob("*.json") for table in json.loads(path.read_text())]
     assert {table["table"] for table in saved} > TABLES
     assert all(table["said"] in told for table in saved)
-    drawn = ("digits", "generated_digits", "instances", "known", "known_weights", "needed", "sides", "spam")
+    drawn = ("generated_digits", "instances", "known", "known_weights", "needed", "schemes", "sides", "spam")
     assert {path.stem for path in tmp_path.glob("*.svg")} == {f"draw_discard_{name}" for name in drawn}
 
     (poisoned,) = (table["rows"] for table in saved if table["table"] == "poisoned reports")
@@ -68,7 +68,13 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
 
 @pytest.mark.parametrize(
     "wrong",
-    [[], ["--generated", "999"], ["--generated", "1000", "--seeds", "1"], ["--parts", "digits"]],
+    [
+        [],
+        ["--generated", "999"],
+        ["--generated", "1000", "--seeds", "1"],
+        ["--parts", "digits"],
+        ["--parts", "large"],
+    ],
 )
 def test_a_call_that_would_measure_nothing_is_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):

@@ -172,7 +172,7 @@ ptks = Table(
     Column(
         "first_window", BigInteger, nullable=False, server_default="0"
     ),  # none before was ever read for it
-    Column("labelled_stream", String),  # another stream than its own, which pays for its verdicts
+    Column("labelled_stream", String),  # the other stream that pays, or paid, for its verdicts
 )
 Index("ptk_labelled_stream", ptks.c.labelled_stream)
 

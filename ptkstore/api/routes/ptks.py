@@ -76,9 +76,15 @@ def list_ptks(
     stream: Annotated[Name | None, Query(description="of this stream alone")] = None,
     team: Annotated[Name | None, Query(description="of this team alone")] = None,
 ) -> dict[str, Any]:
-    """List the PTKs of the streams on which the caller has a role."""
+    """List the PTKs of the streams on which the caller has a role, and those for whose verdicts such a stream pays."""
     seen = caller.identity.visible_streams(caller.principal)
-    specs = [spec for spec in caller.service.ptks(stream=stream, team=team) if spec.stream in seen]
+    specs = list(caller.service.ptks(stream=stream, team=team))
+    if stream is not None:
+        tested = caller.service.ptks_tested_on(stream)
+        specs = sorted(
+            (*specs, *(one for one in tested if team in (None, one.team))), key=lambda one: one.ptk_id
+        )
+    specs = [spec for spec in specs if {spec.stream, spec.tested_on} & seen]
     readable = caller.identity.streams_for(caller.principal, Action.STATE_READ)
     newest = caller.service.newest_versions()
 
@@ -181,7 +187,8 @@ def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, An
     Trainings that are reserved keep their reservation.
     """
     change = body.model_dump()
-    _permit_tests(caller, change)
+    registered = caller.service.ptk(ptk_id)
+    _permit_tests(caller, {"config": registered.config if change["config"] is None else change["config"]})
     return ptk_document(caller.service.update_ptk(ptk_id, **change))
 
 
@@ -200,6 +207,7 @@ def resume(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
 
     Repeating it changes nothing.
     """
+    _permit_tests(caller, {"config": caller.service.ptk(ptk_id).config})
     return {"window": caller.service.resume_ptk(ptk_id)}
 
 

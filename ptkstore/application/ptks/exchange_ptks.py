@@ -11,7 +11,12 @@ from ptkstore.application.planning.device_ptks import check_report, check_start
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.planning.labelled_streams import check_labelled_stream
+from ptkstore.application.planning.labelled_streams import (
+    MOST_ONE_BY_ONE,
+    check_labelled_stream,
+    labelled_refusals,
+    lock_streams,
+)
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
@@ -118,7 +123,8 @@ def admit_ptks(
     room = None if unreserved else room_left(team, decision.after, owner.policy)
     if decision.refusals:
         return Admission(decision.refusals, room=room, returning=back)
-    return Admission({}, not _fit_one_by_one(decision, owner.policy), room, back)
+    is_tested = any(spec.tested_on != stream for spec in decision.changed)
+    return Admission({}, is_tested or not _fit_one_by_one(decision, owner.policy), room, back)
 
 
 def exchange_ptks(
@@ -167,9 +173,8 @@ def exchange_ptks(
                 before_code()
             admitted[spec.ptk_id] = admit_team_code(spec.ptk_id, spec.estimator, stream, by)
     with by.begin() as uow:
-        owner = uow.streams.lock(stream)
-        for name in sorted({spec.tested_on for spec in decision.changed} - {stream}):
-            uow.streams.lock(name)  # before it is decided anew: what these promise is promised once
+        configs = [one.arguments.get("config") or {} for one in wanted]
+        owner = lock_streams(uow, stream, [*configs, *(spec.config for spec in decision.gone)])
         decision = _decided(uow, owner, team, wanted, leaving, by.features)
         _raise_first(decision, lambda ptk_id: notify_of_refusal(uow, ptk_id, owner, by.clock))
         if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
@@ -187,10 +192,6 @@ def exchange_ptks(
         uow.commit()
     for ptk_id, bundle in admitted.items():
         keep_bundle(ptk_id, bundle, by.bundles)
-
-
-_MOST_ONE_BY_ONE = 20
-"""So many plans are looked at for the sake of telling; a plan takes up to some tenths of a second."""
 
 
 def _returning(uow: CatalogView, ptk_ids: Iterable[str]) -> dict[str, int]:
@@ -230,7 +231,6 @@ def _decided(
     for ptk_id, one in zip(ids, wanted, strict=True):
         try:
             spec = _described(uow, owner, ptk_id, one, registered.get(ptk_id), features)
-            check_labelled_stream(uow, spec, beside=specs, without={*leaving, *(one.ptk_id for one in specs)})
             specs.append(spec)
         except (InvalidRequest, Refused, Conflict) as error:
             refusals[ptk_id] = error
@@ -239,6 +239,7 @@ def _decided(
     staying = [spec for spec in registered.values() if spec.ptk_id not in going]
     tested = uow.ptks.tested_on(owner.name)
     refusals |= _without_room(changed, staying, owner.policy, tested)
+    refusals |= labelled_refusals(uow, specs, [spec.ptk_id for spec in changed], leaving)
     return _Decision(
         registered,
         changed,
@@ -267,6 +268,7 @@ def _described(
     check_columns_are_stored(uow, spec, owner)
     check_confidence_is_left(uow, spec)
     check_start(uow, spec)
+    check_labelled_stream(uow, spec)
     if before is None:
         check_is_free(uow, ptk_id, owner)
     if spec.is_averaged:
@@ -287,12 +289,12 @@ def _without_room(
         return {}
     refusals: dict[str, PtkStoreError] = {}
     others = list(staying)
-    for spec in changed[_MOST_ONE_BY_ONE:]:
+    for spec in changed[MOST_ONE_BY_ONE:]:
         refusals[spec.ptk_id] = PtkRejected(
             f"there is no room for all {len(changed)} PTKs, and which of them there is room for was looked at for the "
-            f"first {_MOST_ONE_BY_ONE} only: declare fewer at once"
+            f"first {MOST_ONE_BY_ONE} only: declare fewer at once"
         )
-    for spec in changed[:_MOST_ONE_BY_ONE]:
+    for spec in changed[:MOST_ONE_BY_ONE]:
         try:
             check_room(spec, others, policy, tested)
             others.append(spec)
@@ -306,7 +308,7 @@ def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
     there, tested = dict(decision.registered), decision.tested
     if not any(spec.ptk_id in there for spec in decision.changed):
         return not decision.gone or _fit(decision.changed, list(there.values()), policy, tested)
-    if len(decision.changed) > _MOST_ONE_BY_ONE:
+    if len(decision.changed) > MOST_ONE_BY_ONE:
         return False
     for spec in decision.changed:
         there.pop(spec.ptk_id, None)

@@ -8,7 +8,11 @@ from typing import Any
 from ptkstore.application.planning.device_ptks import check_start, without_test
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.planning.labelled_streams import check_labelled_stream, lock_labelled_stream
+from ptkstore.application.planning.labelled_streams import (
+    check_labelled_stream,
+    labelled_refusals,
+    lock_streams,
+)
 from ptkstore.application.ptks.earlier_looks import check_confidence_is_left, never_read_below
 from ptkstore.application.ptks.registration import (
     add,
@@ -52,12 +56,12 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
     ptk_id = ptk_id_of(team, wanted.name)
     bundle = admit_team_code(ptk_id, wanted.estimator, stream, by)
     with by.begin() as uow:
-        owner = uow.streams.lock(stream)
+        owner = lock_streams(uow, stream, [wanted.arguments.get("config") or {}])
         spec = spec_of(ptk_id, owner, wanted.said(owner.policy))
-        lock_labelled_stream(uow, spec)
         check_columns_are_stored(uow, spec, owner)
         check_confidence_is_left(uow, spec)
         check_start(uow, spec)
+        check_labelled_stream(uow, spec)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
@@ -95,15 +99,15 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
         bundle = admit_team_code(ptk_id, estimator, current.stream, by)
     with by.begin() as uow:
         current = uow.ptks.get(ptk_id)
-        owner = uow.streams.lock(current.stream)
+        owner = lock_streams(uow, current.stream, [fields.get("config") or current.config])
         current = uow.ptks.get(ptk_id)
         spec = spec_of(ptk_id, owner, {**said_of(current), **without_test(current, fields), **fields})
-        lock_labelled_stream(uow, spec)
         if columns_of(spec) != columns_of(current):  # else its names stay, whatever is asked of new ones
             by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         check_confidence_is_left(uow, spec)
         check_start(uow, spec)
+        check_labelled_stream(uow, spec)
         others = tuple(p for p in uow.ptks.find(stream=current.stream) if p.ptk_id != ptk_id)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         _check_policy(uow, spec, others, owner, by.clock)
@@ -117,9 +121,11 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
 def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
     """Stop training a PTK and have its views taken away; unopened reservations are released, versions stay."""
     with begin() as uow:
-        stream = uow.ptks.get(ptk_id).stream
+        before = uow.ptks.get(ptk_id)
     with begin() as uow:
-        uow.streams.lock(stream)
+        lock_streams(
+            uow, before.stream, [before.config]
+        )  # a verdict that is withdrawn was to be paid by the other
         spec = uow.ptks.lock(ptk_id)
         if spec is None:
             return
@@ -133,7 +139,9 @@ def _check_policy(
     """Raise `PtkRejected` if there is no room; then nobody else has less, and the stream's owner is told, once."""
     try:
         check_room(spec, others, owner.policy, uow.ptks.tested_on(owner.name))
-        check_labelled_stream(uow, spec)
+        refused = labelled_refusals(uow, [spec], [spec.ptk_id], ())
+        if refused:
+            raise refused[spec.ptk_id]
     except PtkRejected:
         notify_of_refusal(uow, spec.ptk_id, owner, clock)
         raise

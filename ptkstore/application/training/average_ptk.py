@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.local_losses import local_loss_of
-from ptkstore.application.planning.labelled_streams import newest_test_window, was_tested_on
+from ptkstore.application.planning.labelled_streams import waits_for_verdict, was_tested_on, window_to_test_on
 from ptkstore.application.ptks.giving_up import give_up_timed_out
 from ptkstore.application.training.device_models import central_version, waits_for_lake
 from ptkstore.application.versions.candidates import asked_of, write_content
 from ptkstore.application.versions.drafts import OwnDraft, destroy_drafts
 from ptkstore.application.versions.elections import elect
 from ptkstore.domain.draft_ids import draft_prefix
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, validation_of
+from ptkstore.domain.jobs import Job, JobKind, Outcome, validation_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.report_counts import REPORTS_STEP, Counts, reports_told
@@ -81,8 +81,10 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
-        stream, spec = uow.streams.lock(job.stream), uow.ptks.lock(ptk_id)
-        if spec is not None and spec.has_timed_out(job.window.index, stream.policy):
+        spec, stream = uow.ptks.lock(ptk_id), uow.streams.get(job.stream)
+    if spec is not None and spec.has_timed_out(job.window.index, stream.policy):
+        with begin() as uow:
+            uow.streams.lock(job.stream)
             (spec,) = give_up_timed_out(uow, (spec,), job.window.index, stream.policy, clock.now())
             uow.commit()
     if spec is None or not spec.is_averaged or spec.has_given_up:
@@ -93,13 +95,16 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
         previous = uow.versions.latest(ptk_id)
         waits = previous is not None and waits_for_lake(previous, uow)
         tested = _tested_window(uow, job, spec, clock) if spec.accept is not None else None
+        waits = waits or (spec.accept is None and waits_for_verdict(uow, ptk_id))
         uow.commit()
     if spec.accept is not None and tested is None:
         _destroy_drafts_of_before(job, averaging, begin)
         _end(job, Outcome.DONE, begin)
         return
     if waits:
-        raise Unavailable(f"the last version of PTK {ptk_id} is on its way to the lake")
+        raise Unavailable(
+            f"the last version of PTK {ptk_id} is on its way to the lake, or waits for its verdict"
+        )
     try:
         ptk, epoch, found, counts = _instances(job, previous, averaging)
     except Unavailable:
@@ -218,16 +223,14 @@ def _tested_window(uow: UnitOfWork, job: Job, spec: PtkSpec, clock: Clock) -> Wi
 
     Where the labelled stream keeps no window, the owner is told.
     """
-    newest = newest_test_window(uow, spec)
+    newest = window_to_test_on(uow, spec)
     if newest is None:
         uow.jobs.held(job)
         _notify_once(uow, Notice.of_run(job, NO_TEST_ROWS, clock.now()), [job.window.index])
         return None
-    unfinished = (
-        uow.jobs.find(ptk_id=spec.ptk_id, state=state) for state in (JobState.READY, JobState.OPENED)
-    )
-    waits = any(one.kind is JobKind.VALIDATE for jobs in unfinished for one in jobs)
-    return None if waits or was_tested_on(uow, spec, newest) else newest
+    if waits_for_verdict(uow, spec.ptk_id) or was_tested_on(uow, spec, newest):
+        return None
+    return newest
 
 
 def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:

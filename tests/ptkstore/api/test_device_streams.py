@@ -16,7 +16,7 @@ from ptklib.draw_discard import reports_needed
 from ptkstore.adapters.devices.keys import counts_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.cli.main import app
-from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
 from ptkstore.sdk import Repository, Store, connect
 from ptkstore.sdk.repository import declarations as declared
@@ -139,6 +139,15 @@ def test_only_who_may_register_on_the_labelled_stream_has_it_pay_for_tests(api: 
     api.grant("mail", "labelled", Role.DEVELOPER)
     assert mail.patch("/v1/ptks/mail.junk", json=change).status_code == 200
     assert [one.ptk_id for one in api.world.service.ptks() if one.accept is not None] == ["mail.junk"]
+    api.identity.withdraw(Grant("mail", "labelled", Role.DEVELOPER))
+    assert mail.patch("/v1/ptks/mail.junk", json={"target": 0.4}).status_code == 403
+    assert mail.post("/v1/ptks/mail.junk/resume").status_code == 403
+    api.grant("payers", "labelled", Role.OFFICER)
+    payers = api.acting(Role.OFFICER, team="payers")
+    listed = payers.get("/v1/ptks", params={"stream": "labelled"}).json()["items"]
+    assert [one["ptk_id"] for one in listed] == ["mail.junk"]
+    assert mail.patch("/v1/ptks/mail.junk", json={"config": {}}).status_code == 200
+    assert payers.get("/v1/ptks").json()["items"] == []
     assert mail.delete("/v1/ptks/mail.junk").status_code == 204
 
 

@@ -70,7 +70,7 @@ def measure_digits(
             Panel(group.title, "rows", unit, _lines(curves, rows, place), scales=("log", scale))
             for unit, place, scale in (("log loss", LOSS, "log"), ("accuracy", ACCURACY, "linear"))
         ]
-    save_panels([*panels[::2], *panels[1::2]], out / "draw_discard_digits.svg", columns=len(panels) // 2)
+    save_panels([*panels[::2], *panels[1::2]], out / "draw_discard_schemes.svg", columns=len(panels) // 2)
 
 
 def _lines(

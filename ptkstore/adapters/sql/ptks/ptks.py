@@ -64,11 +64,14 @@ class SqlPtks(CatalogPart):
         """Overwrite a registered PTK."""
         self._write(spec)
 
-    def _write(self, spec: PtkSpec, **more: int) -> None:
+    def _write(self, spec: PtkSpec, **more: Any) -> None:
         change, written = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id), _written(spec)
-        moves = func.coalesce(t.ptks.c.labelled_stream, "") != (written["labelled_stream"] or "")
-        first_window = case((moves, 0), else_=t.ptks.c.first_window)  # of another stream it says nothing
-        self._connection.execute(change.values(**written, first_window=first_window, **more))
+        if written["labelled_stream"] is None:
+            del written["labelled_stream"]  # its looks count there, should it ask for verdicts again
+        else:
+            is_new = t.ptks.c.labelled_stream.is_(None)
+            more["first_window"] = case((is_new, 0), else_=t.ptks.c.first_window)  # it was of its own stream
+        self._connection.execute(change.values(**written, **more))
 
     def wait(self, ptk_id: str, waiting: AcceptDeadline | None) -> None:
         """Write since when a PTK waits for an accepted version, or that it waits no longer."""
@@ -129,7 +132,14 @@ class SqlPtks(CatalogPart):
     def tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
         """Find registered PTKs of other streams whose verdicts this one pays for, by id."""
         query = select(*_SPEC).where(*given(t.ptks, active=1, labelled_stream=stream))
-        return tuple(map(_spec, self._connection.execute(query.order_by(t.ptks.c.ptk_id))))
+        found = map(_spec, self._connection.execute(query.order_by(t.ptks.c.ptk_id)))
+        return tuple(spec for spec in found if spec.tested_on == stream)  # others were tested there before
+
+    def labelled_stream(self, ptk_id: str) -> str | None:
+        """Return the other stream that pays, or paid before, for verdicts on a PTK; None if none ever did."""
+        query = select(t.ptks.c.labelled_stream).where(t.ptks.c.ptk_id == ptk_id)
+        stream: str | None = self._connection.execute(query).scalar_one_or_none()
+        return stream
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """Return the PTK with what the profile it asks for says today, whoever that was made for."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from ptkstore.application.planning.labelled_streams import MOST_ONE_BY_ONE
 from ptkstore.application.ptks import exchange_ptks
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected
@@ -170,7 +171,7 @@ def at_once(world: World, ptks: Sequence[WantedPtk], *leaving: str) -> bool:
 
 
 def test_new_ptks_come_one_by_one_however_many(world: World) -> None:
-    many = [wanted(f"p{n}", 0.001) for n in range(exchange_ptks._MOST_ONE_BY_ONE + 1)]
+    many = [wanted(f"p{n}", 0.001) for n in range(MOST_ONE_BY_ONE + 1)]
     assert not at_once(world, many)
     world.register("old", 0.001)
     assert not at_once(world, many, "taxi.old")

@@ -14,8 +14,8 @@ from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.schemas import Schema
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.schemas import ColumnType, Schema
+from ptkstore.domain.streams.streams import Closing, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, Unavailable, UnknownName
 from tests.support.device_streams import (
@@ -230,10 +230,9 @@ def test_a_withdrawn_ptk_is_not_tested(world: DeviceWorld) -> None:
     [
         {"target": 0.8},
         {"config": {"accept": {**TEST, "confidence": 0.9}}},
-        {"config": {"accept": {**TEST, "stream": "others"}}},
         {"config": {}},
     ],
-    ids=["target", "confidence", "stream", "no test"],
+    ids=["target", "confidence", "no test"],
 )
 def test_an_average_is_not_held_against_what_was_not_asked_of_it(
     world: DeviceWorld, change: dict[str, Any]
@@ -301,16 +300,18 @@ def test_a_timeout_may_be_longer_than_a_stream_on_devices_keeps_anything(world: 
         ({"accept": {"metric": "loss", "epsilon": 0.1}}, "names a stream with labelled rows"),
         ({"accept": {**TEST, "stream": PHONES}}, "stay on devices"),
         ({"accept": {**TEST, "stream": "waits"}}, "promises no room"),
+        ({"accept": {**TEST, "stream": "people"}}, "of another privacy unit"),
         ({"accept": {**TEST, "stream": "narrow"}}, "reads column 'kind'"),
         ({"accept": {**TEST, "stream": "no such"}}, "stream name"),
         ({"accept": {**TEST, "reject_epsilon": 0.1}}, "least losses|exact"),
         ({"accept": {**TEST, "metric": "error"}}, "error"),
         ({"accept": TEST, "evaluate": {"epsilon": 0.1}}, "leave evaluate out"),
     ],
-    ids=["none", "devices", "waits", "narrow", "no name", "reject", "error", "evaluate"],
+    ids=["none", "devices", "waits", "people", "narrow", "no name", "reject", "error", "evaluate"],
 )
 def test_labelled_streams_that_cannot_pay(world: DeviceWorld, said: dict[str, Any], reason: str) -> None:
     world.labelled("waits", scheduler=Scheduler.ADAPTIVE)
+    world.labelled("people", privacy_unit=PrivacyUnit.USER, unit_column="kind", max_rows_per_unit=3)
     columns = tuple(one for one in SCHEMA.columns if one[0] != "kind")
     world.labelled("narrow", schema=Schema(columns, "at"))
     with pytest.raises(InvalidRequest, match=reason):
@@ -372,6 +373,9 @@ def test_an_exchange_counts_all_that_it_brings(world: DeviceWorld) -> None:
     with pytest.raises(PtkRejected):
         world.service.exchange_ptks(team="taxi", stream=PHONES, wanted=[whole], leaving=["taxi.one"])
     world.service.exchange_ptks(team="taxi", stream=PHONES, wanted=[whole], leaving=["taxi.one", "taxi.two"])
+    smaller = [WantedPtk("first", half), WantedPtk("whole", half)]  # in whatever order they are declared
+    assert world.service.admit_ptks(team="taxi", stream=PHONES, wanted=smaller).at_once
+    world.service.exchange_ptks(team="taxi", stream=PHONES, wanted=smaller)
 
 
 def test_a_test_block_without_room_refuses_the_average(world: DeviceWorld) -> None:
@@ -400,6 +404,53 @@ def test_a_recovery_of_the_labelled_stream_counts_its_windows_in_doubt_as_looks(
     averaged(world, window=3).work("validate", "average", "place")
     assert [one.content["verdict"]["windows"] for one in world.service.versions(PTK)] == [[3]]
     assert [looks(n) for n in (0, 3, 4, 5)] == [0, 0, 0, 1]  # from the window on that accepted
+
+
+def test_a_ptk_keeps_the_stream_where_its_looks_count(world: DeviceWorld) -> None:
     world.labelled("others")
-    world.service.update_ptk(PTK, config={"accept": {**TEST, "stream": "others"}})
-    assert looks(5) == 0
+    world.register_phishy(target=GOOD, config=ACCEPTED)
+    other: dict[str, Any] = {"target": GOOD, "config": {"accept": {**TEST, "stream": "others"}}}
+    with pytest.raises(InvalidRequest, match="tested on stream 'labelled'"):
+        world.service.update_ptk(PTK, **other)
+    world.service.update_ptk(PTK, config={})
+    with pytest.raises(InvalidRequest, match="tested on stream 'labelled'"):
+        world.service.update_ptk(PTK, **other)
+    world.service.deregister_ptk(PTK)
+    with pytest.raises(InvalidRequest, match="tested on stream 'labelled'"):
+        world.register_phishy(**other)
+    world.register_phishy("fresh", **other)
+
+
+def test_no_older_average_is_published_over_a_newer_one(world: DeviceWorld) -> None:
+    """Its verdict was under way when its PTK asked for none any more."""
+    averaged(world)
+    world.evaluator.meanwhile = lambda: later(world)
+    world.work("validate", *AVERAGING)
+    assert told(world) == [(None, 1), (None, None)]
+    world.clock.pass_(minutes=2)
+    world.work("validate", *AVERAGING)
+    assert [one.window_index for one in world.service.versions(PTK)] == [0, 1]
+
+
+def later(world: DeviceWorld) -> None:
+    world.service.update_ptk(PTK, config={})
+    world.close_phones(2)
+    with pytest.raises(Unavailable, match="waits for its verdict"):
+        world.service.work_on(f"average/{PTK}/1")
+
+
+def test_windows_from_before_a_column_test_nothing(world: DeviceWorld) -> None:
+    columns = tuple(one for one in SCHEMA.columns if one[0] != "kind")
+    world.labelled("grows", schema=Schema(columns, "at"))
+    world.service.close_windows("grows", ORIGIN + DAY)
+    world.work("prepare", "allocate")
+    world.service.evolve_stream("grows", "kind", ColumnType.STRING, "mail")
+    world.register_phishy(target=GOOD, config={"accept": {**TEST, "stream": "grows"}})
+    world.close_phones(1)
+    world.work("validate", *AVERAGING)
+    assert told(world) == [("no-test-rows", None)]
+    world.service.close_windows("grows", ORIGIN + 2 * DAY)
+    world.work("prepare", "allocate")
+    world.close_phones(2)
+    world.work("validate", *AVERAGING)
+    assert told(world) == [("no-test-rows", None), ("validation-retry", None)]  # it has no row
