@@ -31,8 +31,7 @@ class Candidate:
 def asked_of(spec: PtkSpec) -> dict[str, Any]:
     """Return what a PTK asks of its states: the test, its target, and whose rows it is about."""
     terms = None if spec.accept is None else dict(spec.accept.terms)
-    labelled = {} if spec.tested_on == spec.stream else {"stream": spec.tested_on}
-    return {"target": spec.target, "accept": terms, "where": spec.config.get("where"), **labelled}
+    return {"target": spec.target, "accept": terms, "where": spec.config.get("where")}
 
 
 def write_content(
