@@ -43,7 +43,9 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
     saved = [table for path in tmp_path.glob("*.json") for table in json.loads(path.read_text())]
     assert {table["table"] for table in saved} > TABLES
     assert all(table["said"] in told for table in saved)
-    drawn = ("generated_digits", "instances", "known", "known_weights", "needed", "schemes", "sides", "spam")
+    drawn = {"generated_digits", "instances", "known", "known_weights", "needed", "sides", "spam"}
+    drawn |= {f"digits_{name}" for name in ("instances", "batches", "epsilons", "schemes")}
+    drawn |= {f"digits_schemes_slow_{k}" for k in (5, 20, 100)}
     assert {path.stem for path in tmp_path.glob("*.svg")} == {f"draw_discard_{name}" for name in drawn}
 
     (poisoned,) = (table["rows"] for table in saved if table["table"] == "poisoned reports")

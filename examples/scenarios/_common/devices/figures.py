@@ -18,8 +18,9 @@ from ptklib.draw_discard.simulation import Scheme
 
 @dataclass(frozen=True)
 class Group:
-    """Trials that share a panel."""
+    """Trials that share a plot; `file` names it."""
 
+    file: str
     title: str
     trials: Mapping[str, Trial]
 
@@ -40,37 +41,43 @@ def groups(slow: float = 0.1) -> tuple[Group, ...]:
     batches = {f"batches of {n:,}": replace(plain, scheme="batch", batch=n) for n in (10, 100, 1_000, 10_000)}
     epsilons = {f"ε = ln {n}": replace(plain, k=10, epsilon=LN[n]) for n in (32, 16, 8, 3)}
     found = [
-        Group("instances", of_k),
-        Group("batches on the server", {name: of_k[name] for name in ("k = 10", "k = 20")} | batches),
-        Group("ε of a weight, k = 10", {"no noise": of_k["k = 10"]} | epsilons),
-        Group("other schemes, k = 20", {name: replace(plain, scheme=of) for name, of in SCHEMES.items()}),
+        Group("instances", "instances", of_k),
+        Group(
+            "batches", "batches on the server", {name: of_k[name] for name in ("k = 10", "k = 20")} | batches
+        ),
+        Group("epsilons", "ε of a weight, k = 10", {"no noise": of_k["k = 10"]} | epsilons),
+        Group(
+            "schemes",
+            "other schemes, k = 20",
+            {name: replace(plain, scheme=of) for name, of in SCHEMES.items()},
+        ),
     ]
     rate = plain.learning_rate * slow
     for k in (5, 20, 100):
         trial = replace(plain, k=k, learning_rate=rate)
         schemes = {name: replace(trial, scheme=of) for name, of in SCHEMES.items()}
-        found.append(Group(f"other schemes, k = {k}, learning rate {rate:g}", schemes))
+        found.append(Group(f"schemes_slow_{k}", f"other schemes, k = {k}, learning rate {rate:g}", schemes))
     return tuple(found)
 
 
 def measure_digits(
     task: DeviceTask, passes: Sequence[float], seeds: int, out: Path
 ) -> Iterator[dict[str, Any]]:
-    """Yield the table of each panel; draw accuracy and loss against rows."""
+    """Yield the table of each group; draw loss and accuracy of each against rows."""
     reports = [round(task.n_devices * some) for some in passes]
     of_a_report = task.n_rows / task.n_devices
-    kept, panels = KeptTrials(out), []
-    # A seed of all panels, and then the next: what is shared is measured once.
+    kept = KeptTrials(out)
+    # A seed of all groups, and then the next: what is shared is measured once.
     for so_far in range(1, seeds + 1):
         found = [(group, kept.of_seeds(task, group.trials, reports, so_far)) for group in groups()]
     rows = [round(n * of_a_report) for n in reports]
     for group, curves in found:
         yield _table(f"{task.name}, {group.title}", curves, rows, seeds)
-        panels += [
+        panels = [
             Panel(group.title, "rows", unit, _lines(curves, rows, place), scales=("log", scale))
             for unit, place, scale in (("log loss", LOSS, "log"), ("accuracy", ACCURACY, "linear"))
         ]
-    save_panels([*panels[::2], *panels[1::2]], out / "draw_discard_schemes.svg", columns=len(panels) // 2)
+        save_panels(panels, out / f"draw_discard_digits_{group.file}.svg", columns=2)
 
 
 def _lines(
