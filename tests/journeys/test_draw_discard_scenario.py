@@ -49,7 +49,7 @@ def test_all_is_measured_and_a_second_run_goes_on_from_the_first(
     assert {path.stem for path in tmp_path.glob("*.svg")} == {f"draw_discard_{name}" for name in drawn}
 
     (poisoned,) = (table["rows"] for table in saved if table["table"] == "poisoned reports")
-    ((untested, tested, _, refused, *_),) = (row[2:] for row in poisoned if row[:2] == ["crude", "30%"])
+    ((untested, _, tested, _, refused, *_),) = (row[2:] for row in poisoned if row[:2] == ["crude", "30%"])
     assert float(tested.split()[0]) < 1 < float(untested.split()[0])
     some, of = refused.split(" of ")
     assert some == of

@@ -179,11 +179,12 @@ def measure_spam(
     yield {
         "table": "poisoned reports",
         "said": f"{task.name}, {reports:,} reports, ε = ln 32 of each weight, {seeds} seeds, 95 % intervals; "
-        "all but the first loss is with the tests",
+        "with the server's tests where nothing else is said",
         "header": [
             "attack",
             "poisoned",
             "loss without tests",
+            "accuracy without tests",
             "loss",
             "accuracy",
             "poisoned refused",
@@ -205,6 +206,7 @@ def _row(name: str, share: float, untested: Sequence[Poisoned], found: Sequence[
         name,
         f"{share:.0%}",
         shown([one.judged[LOSS] for one in untested], ".3f"),
+        shown([one.judged[ACCURACY] for one in untested], ".3f"),
         shown([one.judged[LOSS] for one in found], ".3f"),
         shown([one.judged[ACCURACY] for one in found], ".3f"),
         refused(True),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.tickets import LIFE
 from tests.ptkstore.api.devices.conftest import PTK, STREAM, Phones, specification, step
 from tests.support.api_server import problem
 from tests.support.waiting import until
@@ -46,6 +47,15 @@ def test_a_ticket_is_for_one_draw_and_one_put(phones: Phones) -> None:
     assert problem(phones.put(ticket, step(drawn, 5))) == (409, "ticket-used")
     assert problem(phones.draw(ticket)) == (409, "ticket-used")
     assert phones.instances() == after
+
+
+def test_a_spent_ticket_is_remembered_until_no_clock_takes_it(phones: Phones) -> None:
+    ticket, drawn = phones.drawn()
+    least = phones.read(ticket).seconds_left + LIFE.total_seconds() - 60  # less what the test takes
+    (key,) = phones.redis.keys("ptkd:ticket:*")
+    assert phones.redis.ttl(key) >= least
+    assert phones.put(ticket, step(drawn)).status_code == 204
+    assert phones.redis.ttl(key) >= least
 
 
 def test_replays_at_once_count_once(phones: Phones) -> None:

@@ -205,7 +205,9 @@ def slow(tmp_path: Path) -> Iterator[Phones]:
             yield made
 
 
-def test_a_flood_of_one_gateway_is_refused_and_holds_up_no_other(slow: Phones) -> None:
+def test_a_flood_of_one_gateway_is_refused_counted_and_holds_up_no_other(
+    slow: Phones, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tickets = slow.tickets(10)
     over = slow.gateway.post("/v1/device-streams/taxi/tickets", json={"ptk": "taxi.phishy", "count": 10})
     assert problem(over) == (429, "too-many-requests")
@@ -219,6 +221,7 @@ def test_a_flood_of_one_gateway_is_refused_and_holds_up_no_other(slow: Phones) -
     assert {problem(reply) for reply in refused} == {(429, "too-many-requests")}
     slow.gateway = slow.api.acting(Role.DEVICE_GATEWAY, team="mail")
     assert slow.drawn()
+    assert slow.shown(monkeypatch)["taxi.phishy", "too-many-requests"] == len(refused)
 
 
 @pytest.mark.long

@@ -35,6 +35,9 @@ from tests.support.device_streams import (
 from tests.support.world import DAY, ORIGIN
 from workers.checkpoints import Checkpoints
 
+ADDRESS = "127.0.4.71"
+"""Of a device, and of nothing else."""
+
 
 @pytest.fixture
 def api(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Api]:
@@ -148,7 +151,7 @@ def logs(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) ->
 
 def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp_path: Path) -> None:
     given = tickets(api, 3)
-    device = api.client()
+    device = api.client(transport=httpx.HTTPTransport(local_address=ADDRESS))
     device.headers["User-Agent"] = "canary-4711"
     passed = [one for ticket in given for one in reported(device, ticket)]
     headers = {"Authorization": f"Ticket {given[0]}", "Content-Type": "application/octet-stream"}
@@ -171,7 +174,7 @@ def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp
         *(one[1:17] for one in octets),
         *(one[-16:] for one in octets),
         b"canary-4711",
-        b"127.0.0.1",
+        ADDRESS.encode(),
     ]
     models = {*passed, *now}
     log = logs()
@@ -188,8 +191,6 @@ def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp
     searched: dict[object, bytes] = {"log": log, "metrics": metrics, "redis": raw, **files}
     for name, text in searched.items():
         for one in secret:
-            if one == b"127.0.0.1" and name == "log":
-                continue  # where the server listens
             assert one not in text, name
         for model in models:
             if name != "redis":

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+import redis
 
 from ptklib.draw_discard import Numeric, Specification, start_instances
 from ptkstore.adapters.devices import RedisInstances, RedisReports
+from ptkstore.adapters.devices.keys import instances_key
 from ptkstore.application.devices.served_models import ServedModel, puts_allowed_for, read_served
 from ptkstore.ports.devices import Counted, DevicePtk
 
@@ -35,6 +37,22 @@ def served(instances: RedisInstances, before: ServedModel | None = None) -> Serv
 )
 def test_a_range_is_made_for_some_four_times_the_puts_of_lately(lately: int, allowed: int) -> None:
     assert puts_allowed_for(lately) == allowed
+
+
+def test_a_late_honest_report_is_held_against_the_instances_that_it_was_drawn_from(
+    instances: RedisInstances, url: str
+) -> None:
+    before = served(instances)
+    late = instances.all(PTK, before.epoch)[0].astype("<i4").tobytes()
+    far = np.full(SPECIFICATION.n_weights, 2**30, dtype="<i4").tobytes()
+    with redis.Redis.from_url(url) as client:
+        places = {str(place): far for place in range(SPECIFICATION.k)}
+        client.hset(instances_key(PTK, before.epoch), mapping=places)
+    now = served(instances, before)
+    assert now.failed_test(late, older=False) is not None
+    assert now.failed_test(late) is None
+    assert now.failed_test(far) is None
+    assert served(instances).failed_test(late) is not None  # another process, which has seen none before
 
 
 def test_what_a_quiet_model_refuses_a_busy_one_may_take(instances: RedisInstances, url: str) -> None:
