@@ -26,9 +26,9 @@ CANARY = "canary4711"
 @pytest.fixture
 def logs(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
     """Everything that is logged anywhere, as text."""
-    caplog.set_level(logging.DEBUG)
     for ours in ("httpx", "httpcore"):  # the test's own client
         caplog.set_level(logging.CRITICAL, logger=ours)
+    caplog.set_level(logging.DEBUG)  # last, as it is the level of what is captured, too
     with capture_logs() as lines:
         yield lambda: "\n".join([json.dumps(lines, default=str), caplog.text, *capfd.readouterr()])
 

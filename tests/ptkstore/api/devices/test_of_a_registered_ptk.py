@@ -138,13 +138,10 @@ def test_without_device_streams_no_server_of_instances_is_asked(tmp_path: Path) 
 
 @pytest.fixture
 def logs(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
-    caplog.set_level(logging.DEBUG)
-    for ours in (
-        "httpx",
-        "httpcore",
-        "uvicorn.access",
-    ):  # the test's own client; and what no server has a handler for
+    # the test's own client; and what no server has a handler for
+    for ours in ("httpx", "httpcore", "uvicorn.access"):
         caplog.set_level(logging.CRITICAL, logger=ours)
+    caplog.set_level(logging.DEBUG)  # last, as it is the level of what is captured, too
     with capture_logs() as lines:
         yield lambda: "\n".join([json.dumps(lines, default=str), caplog.text, *capfd.readouterr()]).encode()
 
