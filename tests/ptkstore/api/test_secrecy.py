@@ -26,7 +26,8 @@ CANARY = "canary4711"
 @pytest.fixture
 def logs(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
     """Everything that is logged anywhere, as text."""
-    for ours in ("httpx", "httpcore"):  # the test's own client
+    # the test's own client; and what no server has a handler for
+    for ours in ("httpx", "httpcore", "uvicorn.access"):
         caplog.set_level(logging.CRITICAL, logger=ours)
     caplog.set_level(logging.DEBUG)  # last, as it is the level of what is captured, too
     with capture_logs() as lines:

@@ -196,7 +196,7 @@ def test_want_of_room_is_told_by_the_plan_and_nothing_before_it_is_done(store: S
 def test_of_many_without_room_the_first_are_explained_and_none_is_registered(
     store: Store, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange_ptks, "_MOST_ONE_BY_ONE", 3)
+    monkeypatch.setattr(exchange_ptks, "MOST_ONE_BY_ONE", 3)
     many = declaring(*(speed(f"s{n}", 0.4) for n in range(6)))
     changes = store.plan(many, audit=False)
     assert [change.refused for change in changes] == [None, None, *["ptk-rejected"] * 4]
