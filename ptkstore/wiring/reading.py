@@ -118,6 +118,7 @@ class Reading(Adapters):
             return uow.ptks.find(stream=stream, team=team)
 
     def ptks_tested_on(self, stream: str) -> tuple[PtkSpec, ...]:
+        """Return registered PTKs of other streams for whose verdicts this one pays, by id."""
         with self.read() as uow:
             return uow.ptks.tested_on(stream)
 
