@@ -113,7 +113,7 @@ def test_a_ptk_that_devices_train_is_refused_where_rows_are_in_the_store(world: 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"config": {"accept": {"metric": "loss", "epsilon": 0.05}}}, "leave accept out"),
+        ({"config": {"accept": {"metric": "loss", "epsilon": 0.05}}}, "names a stream with labelled rows"),
         ({"config": {"evaluate": {"epsilon": 0.1}}}, "leave evaluate out"),
         ({"config": {"epsilons": [0.1, 1.0]}}, "leave epsilons out"),
         ({"config": {"profile": {"budget": 0.1}}}, "leave profile out"),

@@ -95,6 +95,7 @@ NO_ACTS = {
         "ended_waits",
         "streams",
         "ptks",
+        "ptks_tested_on",
     ),
     *(
         "stream",
