@@ -73,8 +73,9 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     An average that is further from where the last version was than honest reports move it is refused. The owner is
     told, and the next epoch begins around the last version: what moved it that far is gone.
 
-    Where the PTK asks for accepted versions, the average is none yet: the newest window of its labelled stream tests
-    it, once for each PTK. While there is no new window, or the one before waits for its verdict, nothing is drafted.
+    The average of a PTK that asks for accepted versions is tested first, on the newest window of its labelled stream.
+    Each window tests one average of a PTK. Nothing is drafted while there is no new window, or while the draft before
+    waits for its verdict.
 
     A server of instances that does not answer puts the job off, as often as it has to; the owner is told once. One that
     has lost them begins anew, and the owner is told.
@@ -85,7 +86,9 @@ def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, s
     if spec is not None and spec.has_timed_out(job.window.index, stream.policy):
         with begin() as uow:
             uow.streams.lock(job.stream)
-            (spec,) = give_up_timed_out(uow, (spec,), job.window.index, stream.policy, clock.now())
+            spec = uow.ptks.lock(ptk_id)  # it may have been resumed meanwhile
+            if spec is not None:
+                (spec,) = give_up_timed_out(uow, (spec,), job.window.index, stream.policy, clock.now())
             uow.commit()
     if spec is None or not spec.is_averaged or spec.has_given_up:
         _destroy_drafts_of_before(job, averaging, begin)
@@ -253,7 +256,7 @@ def _drafted(own: OwnDraft, state: ReleasedState, staging: Staging) -> Draft:
 def _content_of(
     job: Job, spec: PtkSpec, stream: Stream, draft: Draft, averaged: Mapping[str, Any], begin: Begin
 ) -> dict[str, Any]:
-    """What a manifest will say of the draft."""
+    """Return what a manifest will say of the draft."""
     with begin() as uow:
         begun = None if spec.start_from is None else central_version(spec.start_from, uow)
     local = local_loss_of(spec.estimator, stream.policy)
