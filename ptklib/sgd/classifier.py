@@ -138,11 +138,14 @@ class DPSGDClassifier(GradientDescent):
         """Return the likeliest class of each row."""
         return np.asarray(self.classes_[self.transform(X).argmax(axis=1)])
 
+    def wrong_rows(self, X: Any, y: Any = None) -> Bools:
+        """Return which rows are not of the class that is predicted, or of no class. **As private as the rows**."""
+        codes, known = self._labels(self._label(InputTable(X, self.required_columns()), y))
+        return np.asarray(~known | (self.transform(X).argmax(axis=1) != codes))
+
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of rows whose class is predicted; of rows without a declared class, none is."""
-        table = InputTable(X, self.required_columns())
-        codes = self._classes().encode(self._label(table, y))
-        return float(np.mean(self.transform(X).argmax(axis=1) == codes))
+        return float(np.mean(~self.wrong_rows(X, y)))
 
     @once
     def _classes(self) -> Domain:

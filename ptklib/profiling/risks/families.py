@@ -11,7 +11,6 @@ from ptklib.linear import AdaSSPRegressor
 from ptklib.profiling.risks.base import RowRisk
 from ptklib.profiling.risks.clustering import ClusteringRisk
 from ptklib.profiling.risks.counts import CountsRisk
-from ptklib.profiling.risks.devices import DeviceModelRisk
 from ptklib.profiling.risks.linear import LeastSquaresRisk
 from ptklib.profiling.risks.sgd import DescentRisk
 from ptklib.profiling.risks.statistics import StatisticsRisk
@@ -31,7 +30,7 @@ _RISKS: dict[type, Callable[[Any], RowRisk]] = {
     TreeFeaturizer: TreesRisk,
     DPSGDClassifier: DescentRisk,
     DPSGDRegressor: DescentRisk,
-    DrawDiscardModel: DeviceModelRisk,
+    DrawDiscardModel: DescentRisk,
 }
 
 

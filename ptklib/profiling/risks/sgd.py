@@ -1,4 +1,4 @@
-"""Models by gradient descent: error of the prediction for a row's label."""
+"""Models by gradient descent, of rows in one place or on devices: error of the prediction for a row's label."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import numpy as np
 
 from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
-from ptklib.domains import Domain
+from ptklib.draw_discard.model import DrawDiscardModel
 from ptklib.exceptions import InvalidParameterError
-from ptklib.inputs import InputTable
 from ptklib.profiling.risks.base import RowRisk
 from ptklib.sgd import DPSGDClassifier, DPSGDRegressor
 
@@ -20,11 +19,11 @@ class DescentRisk(RowRisk):
 
     Parameters
     ----------
-    estimator : DPSGDClassifier or DPSGDRegressor
+    estimator : DPSGDClassifier, DPSGDRegressor or DrawDiscardModel
         With a label column.
     """
 
-    def __init__(self, estimator: DPSGDClassifier | DPSGDRegressor) -> None:
+    def __init__(self, estimator: DPSGDClassifier | DPSGDRegressor | DrawDiscardModel) -> None:
         if estimator.label is None:
             raise InvalidParameterError("rows have a loss when the label is a column: label=")
         self._estimator = estimator
@@ -36,16 +35,15 @@ class DescentRisk(RowRisk):
     @property
     def n_classes(self) -> int:
         """Number of classes of the label; 0 for a numeric one."""
-        return len(self._estimator.classes_) if isinstance(self._estimator, DPSGDClassifier) else 0
+        return len(getattr(self._estimator, "classes_", ()))
 
     def wrong(self, state: Any, table: Any) -> Floats:
         """Return 1 for each row whose likeliest class is not its own, and 0 for the others."""
-        fitted, label = DPEstimator.from_state(state), str(self._estimator.label)
-        assert isinstance(fitted, DPSGDClassifier)
-        codes = Domain.of(label, fitted.classes).encode(InputTable(table, (label,)).column(label))
-        return np.asarray(fitted.predict_proba(table).argmax(axis=1) != codes, dtype=np.float64)
+        fitted = DPEstimator.from_state(state)
+        assert isinstance(fitted, DPSGDClassifier | DrawDiscardModel)
+        return fitted.wrong_rows(table).astype(np.float64)
 
     def losses(self, state: Any, table: Any) -> Floats:
         fitted = DPEstimator.from_state(state)
-        assert isinstance(fitted, DPSGDClassifier | DPSGDRegressor)
+        assert isinstance(fitted, DPSGDClassifier | DPSGDRegressor | DrawDiscardModel)
         return fitted.losses_of_rows(table)
