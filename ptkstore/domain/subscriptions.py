@@ -20,7 +20,7 @@ GIVE_UP_AFTER_ATTEMPTS = 36  # about four days of retries at the waits above
 JITTER = (
     0.25  # waits are up to so much shorter or longer: an endpoint that comes back is not met by all at once
 )
-DISABLE_AFTER = timedelta(days=8)  # of failures only: longer than two versions are tried one after the other
+DISABLE_AFTER = timedelta(days=10)  # of failures only: longer than two versions with the longest waits
 GONE = "gone"  # the endpoint answered 410: it wants no message ever again
 NO_ROLE = "not-allowed"
 ON_REQUEST = "on-request"

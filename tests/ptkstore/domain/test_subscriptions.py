@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ptkstore.domain.jobs import backoff
 from ptkstore.domain.subscriptions import (
     DISABLE_AFTER,
     FIRST_RETRY,
+    GIVE_UP_AFTER_ATTEMPTS,
     GONE,
     JITTER,
     LONGEST_RETRY,
@@ -52,6 +54,14 @@ def test_teams_append_to_streams_of_their_own() -> None:
     assert HOOK.stream_key is None
     with pytest.raises(InvalidRequest):
         _ = Subscription("s", "taxi.speed", "redis-stream:No!", "ads").stream_key
+
+
+def test_two_versions_are_given_up_before_their_endpoint_is_disabled() -> None:
+    longest = [
+        backoff(attempt, first=FIRST_RETRY, most=LONGEST_RETRY) * (1 + JITTER)
+        for attempt in range(1, GIVE_UP_AFTER_ATTEMPTS)
+    ]
+    assert 2 * sum(longest, timedelta()) < DISABLE_AFTER
 
 
 def test_waits_grow_with_attempts_and_with_what_the_endpoint_asks_for() -> None:
