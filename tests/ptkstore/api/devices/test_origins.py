@@ -17,7 +17,7 @@ import pytest
 from ptkstore.domain.identity import Role
 from ptkstore.settings import load_settings
 from tests.ptkstore.api.devices.conftest import LIMITS, OCTETS, ROWS, Phones, carrying, phones_of, step
-from tests.services.chromium import Chromium, executable
+from tests.services.chromium import chromium, executable, tab
 from tests.support.api_server import Api
 from tests.support.plugins.lacking import needs
 
@@ -206,13 +206,14 @@ def test_a_script_of_the_apps_page_contributes_in_a_browser(tmp_path: Path, is_n
     with (
         page(tmp_path / "page") as origin,
         phones_for(tmp_path / "home", origin if is_named else APP) as phones,
-        Chromium(tmp_path / "profile") as browser,
+        chromium() as browser,
+        tab(browser) as app,
     ):
         (ticket,) = phones.tickets()
         before = phones.instances()
-        browser.go(f"{origin}/index.html")
+        app.go(f"{origin}/index.html")
         given = json.dumps([phones.api.url, LIMITS.to_json(), ROWS, ticket])
-        said = browser.run(
+        said = app.run(
             f"""(async ([url, limits, rows, ticket]) => {{
               const {{ Device }} = await import("/{CLIENT.name}");
               try {{
