@@ -20,7 +20,8 @@ from starlette.routing import Route
 
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
-from ptkstore.console.pages import Pages, problem_of, shown_time
+from ptkstore.console.pages.pages import Pages
+from ptkstore.console.pages.shown import problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of

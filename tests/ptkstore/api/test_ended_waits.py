@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ptkstore.console.pages import shown_time
+from ptkstore.console.pages.shown import shown_time
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.scheduling.choices import Mode, Scheduler

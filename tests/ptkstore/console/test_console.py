@@ -14,7 +14,8 @@ import pytest
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
-from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN, used_share
+from ptkstore.console.pages.overview import NOTICES_SHOWN, used_share
+from ptkstore.console.pages.ptks import TRAININGS_SHOWN
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
 from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ptkstore.application.identity.authorize import Named
-from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
+from ptkstore.console.pages.overview import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice

@@ -13,7 +13,7 @@ from ptkstore.adapters.sql.ptks.ptks import SqlPtks
 from ptkstore.adapters.sql.streams import SqlStreams
 from ptkstore.cli.consumers.lookups import _selection
 from ptkstore.cli.streams.rows import columns_of
-from ptkstore.console.pages import Pages
+from ptkstore.console.pages.pages import Pages
 from ptkstore.domain.identity import Principal, Role
 from ptkstore.sdk import Store
 from ptkstore.wiring.identity import Identity

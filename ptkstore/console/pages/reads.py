@@ -1,0 +1,60 @@
+"""What every page may read: the service, and what one principal may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.streams.exposure import sentences_on
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.errors import NotAllowed, Unavailable, UnknownName
+from ptkstore.sdk.documents.resources import ptk_document
+from ptkstore.sdk.subscriptions import subscription_document
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+
+class Reads:
+    """Reads for one principal that several pages share."""
+
+    def __init__(self, service: Service, identity: Identity, health: Callable[[], Mapping[str, str]]) -> None:
+        self._service, self._identity, self._health = service, identity, health
+
+    def _exposure(self, name: str) -> dict[str, Any] | None:
+        """What is exposed of a stream, in sentences; None while a store is away."""
+        try:
+            exposure = self._service.exposure(name)
+        except Unavailable:
+            return None
+        verdict, *sentences = sentences_on(exposure)
+        return {"stream": name, "holds": exposure.holds, "verdict": verdict, "told": sentences}
+
+    def _streams(self, who: Principal) -> list[Any]:
+        seen = self._identity.visible_streams(who)
+        return [stream for stream in self._service.streams() if stream.name in seen]
+
+    def _ptks(self, who: Principal) -> list[Any]:
+        seen = self._identity.visible_streams(who)
+        return [spec for spec in self._service.ptks() if spec.stream in seen]
+
+    def _subscriptions(self, who: Principal) -> list[dict[str, Any]]:
+        if not self._may(who, Action.SUBSCRIPTION_LIST, None):
+            return []
+        team = None if who.administers else who.team
+        return [
+            {**subscription_document(one), "place": one.subscription.endpoint.partition("?")[0]}
+            for one in self._service.subscriptions(None, team=team)
+        ]
+
+    def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
+        placed = self._service.newest_versions()
+        return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id) or None} for spec in specs]
+
+    def _may(self, who: Principal, action: Action, named: Named | None) -> bool:
+        try:
+            self._identity.permit(who, action, *([] if named is None else [named]))
+        except (NotAllowed, UnknownName):
+            return False
+        return True
