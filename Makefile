@@ -5,6 +5,8 @@ SHELL := /bin/sh
 export UV_CACHE_DIR ?= $(CURDIR)/.uv-cache
 export UV_SYSTEM_CERTS ?= 1
 export UV_PYTHON_DOWNLOADS := never
+# The theme prints an advertisement without it.
+export NO_MKDOCS_2_WARNING := 1
 unexport PYTHONDONTWRITEBYTECODE    # processes that start often would compile everything anew
 
 bin := .venv/bin
@@ -87,6 +89,15 @@ $(topics:%=bench-%): bench-%: setup
 
 bench-%:
 	@echo "bench: there is no topic '$*'; topics are: $(topics)" >&2; exit 2
+
+.PHONY: docs
+docs: setup ## build the documentation site into build/site; fails where a link or an anchor leads nowhere
+	@$(bin)/mkdocs build --quiet --strict --config-file infra/docs/mkdocs.yml
+	@echo "docs: build/site/index.html"
+
+.PHONY: docs-serve
+docs-serve: setup ## show the documentation site at http://127.0.0.1:8000, and changes of pages as they are saved
+	@$(bin)/mkdocs serve --config-file infra/docs/mkdocs.yml
 
 .PHONY: release-check
 release-check: setup ## build both distributions into dist/ and check what a release needs

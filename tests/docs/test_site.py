@@ -1,0 +1,112 @@
+"""The documentation site: each page has a place in it, it builds without a warning and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mkdocs.config.base import load_config
+
+CONFIG = "infra/docs/mkdocs.yml"
+LOADS = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "embed": "src",
+}
+LINKED = {
+    "stylesheet",
+    "icon",
+    "preload",
+    "prefetch",
+    "preconnect",
+    "modulepreload",
+    "dns-prefetch",
+    "manifest",
+}
+
+
+class Loaded(HTMLParser):
+    """What a page makes a browser load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in LOADS:
+            self.addresses.append(given.get(LOADS[tag], ""))
+        elif tag == "link" and LINKED & set(given.get("rel", "").lower().split()):
+            self.addresses.append(given.get("href", ""))
+
+
+def elsewhere(page: str) -> list[str]:
+    """The addresses on other machines that a page loads."""
+    read = Loaded()
+    read.feed(page)
+    return [one for one in read.addresses if one.lower().startswith(("http:", "https:", "//"))]
+
+
+def listed(nav: Any) -> Iterator[str]:
+    """The pages that a navigation names."""
+    for entry in nav:
+        for place in entry.values() if isinstance(entry, dict) else [entry]:
+            if isinstance(place, list):
+                yield from listed(place)
+            else:
+                yield place
+
+
+def test_the_navigation_names_each_page_once(repository: Path) -> None:
+    config = load_config(str(repository / CONFIG))
+    pages = sorted(
+        page.relative_to(repository / "docs").as_posix() for page in (repository / "docs").rglob("*.md")
+    )
+    assert sorted(listed(config["nav"])) == pages
+
+
+def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
+    assert (
+        elsewhere('<a href="https://a.org"><img src="x.png"><link rel="canonical" href="https://b.org">')
+        == []
+    )
+    assert elsewhere('<script src="https://c.org/x.js"></script>') == ["https://c.org/x.js"]
+    assert elsewhere('<link href="//d.org/f.css" rel="stylesheet">') == ["//d.org/f.css"]
+
+
+@pytest.fixture(scope="module")
+def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, as `make docs` builds it."""
+    place = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", CONFIG, "-d", str(place)],
+        cwd=repository,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (built.returncode, built.stderr) == (0, "")
+    return place
+
+
+@pytest.mark.long
+def test_no_page_of_the_site_loads_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 60
+    assert {page.name: elsewhere(page.read_text(encoding="utf-8")) for page in pages} == {
+        page.name: [] for page in pages
+    }
+    styles = [style.read_text(encoding="utf-8") for style in site.rglob("*.css")]
+    assert not any("@import" in style or "url(http" in style or "url(//" in style for style in styles)
