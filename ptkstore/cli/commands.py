@@ -163,6 +163,10 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "Serve the HTTP API and the console until interrupted. The first token is made by ptk "
             "token create --admin.",
         ),
+        "ui": Entry(
+            "service.ui:ui",
+            "Open the console of a home on this machine, signed in by a link that works once.",
+        ),
         "rollback": Entry(
             "ptks.versions:rollback",
             "Publish an older version again as the newest one; it costs no budget.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,11 +17,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.shown import problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
+from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
@@ -37,6 +38,10 @@ _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
+)
+_NO_LINK = (
+    "This link opens nothing. It works once, for two minutes, in a browser on this machine, at the address that ptk ui "
+    "printed, and at the server of the same home. Run ptk ui again for a new one."
 )
 _STYLE = (_HERE / "style.css").read_text()
 
@@ -64,6 +69,7 @@ class Console:
         self._identity, self._admit = identity, admit
         pages = Pages(service, identity, health)
         self._sessions, self._refused = Sessions(), RefusedCallers()
+        self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -81,6 +87,7 @@ class Console:
                 Route("/login", self._login),
                 Route("/login", self._enter, methods=["POST"]),
                 Route("/logout", self._leave, methods=["POST"]),
+                Route("/open", self._open),
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
                 self._page("/streams/{name}", "stream.html", pages.stream, Action.STREAM_READ, "stream"),
                 self._page("/streams/{name}/queue", "queue.html", pages.queue, Action.BUDGET_READ, "stream"),
@@ -154,21 +161,43 @@ class Console:
         if not _same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
             return await self._login(request, wrong=True)
         try:
+            token = form.get("token", "").strip()
             who = await to_thread.run_sync(
-                self._let_in, form.get("token", "").strip(), request.state.request_id
+                self._let_in, lambda: self._identity.identify(token), request.state.request_id
             )
         except Unauthenticated:
             return await self._login(request, wrong=True)
+        return self._signed_in(request, who, RedirectResponse(f"{PREFIX}/", 303))
+
+    async def _open(self, request: Request) -> Response:
+        """Sign in by a one-time link that `ptk ui` made in the home, straight from this machine."""
+        if request.method != "GET":  # a look at what is there must not use the link up
+            raise HTTPException(405)
+        secret, address = request.query_params.get("link", ""), direct_address(request)
+
+        def holder() -> Principal:
+            token_id = self._links.take(secret, address, self._clock.now())
+            return self._identity.identify(None) if token_id is None else self._identity.principal(token_id)
+
+        try:
+            who = await to_thread.run_sync(self._let_in, holder, request.state.request_id)
+        except Unauthenticated:
+            return self._html("error.html", {"status": 403, "detail": _NO_LINK}, 403)
+        # A page, not a redirect: the browser sends the new cookie only where a page of this site leads.
+        response = self._signed_in(request, who, self._html("opened.html", {}))
+        response.headers["Refresh"] = f"0; url={PREFIX}/"
+        return response
+
+    def _signed_in(self, request: Request, who: Principal, response: Response) -> Response:
         self._sessions.end(request.cookies.get(SESSION_COOKIE))
-        response = RedirectResponse(f"{PREFIX}/", 303)
         _set(response, request, SESSION_COOKIE, self._sessions.begin(who.token_id), int(LIFE_SECONDS))
         _set(response, request, FORM_COOKIE, "", 0)
         return response
 
-    def _let_in(self, token: str, request_id: str) -> Principal:
+    def _let_in(self, identify: Callable[[], Principal], request_id: str) -> Principal:
         """Who signs in; that is on record before it is done, and so is, once a minute, that somebody may not."""
         try:
-            who = self._identity.identify(token)
+            who = identify()
         except Unauthenticated as error:
             code = error.code
             self._refused.tell(
@@ -248,14 +277,7 @@ def _set(response: Response, request: Request, name: str, value: str, seconds: i
         value,
         max_age=seconds,
         path=PREFIX,
-        secure=request.url.scheme == "https" or not _is_loopback(request.url.hostname),
+        secure=request.url.scheme == "https" or not is_loopback(request.url.hostname),
         httponly=True,
         samesite="strict",
     )
-
-
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return host == "localhost" or ip_address(host or "").is_loopback
-    except ValueError:
-        return False

@@ -1,6 +1,7 @@
 """Child processes of one machine: real servers and workers that never outlive their supervisor."""
 
 from ptkstore.adapters.processes.listening import check_port, listen
+from ptkstore.adapters.processes.one_time_links import OneTimeLinks
 from ptkstore.adapters.processes.private_paths import make_home
 from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.redis_server import ForgetfulRedisServer, RedisServer
@@ -10,6 +11,7 @@ __all__ = [
     "ChildStatus",
     "Command",
     "ForgetfulRedisServer",
+    "OneTimeLinks",
     "RedisServer",
     "Supervisor",
     "answers_ping",

@@ -48,7 +48,7 @@ def up(
 def _print_api_address(port: int, settings: Settings, stop: threading.Event) -> None:
     """Say where it is once it answers."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while not _answers(port):
+    while not server_answers(port):
         if stop.wait(LOOK_EVERY_SECONDS):
             return
         if time.monotonic() > until:
@@ -58,7 +58,8 @@ def _print_api_address(port: int, settings: Settings, stop: threading.Event) -> 
     _say(f"API: http://{HOST}:{port} (OpenAPI at /openapi.json); console: http://{HOST}:{port}/console/")
 
 
-def _answers(port: int) -> bool:
+def server_answers(port: int) -> bool:
+    """Tell whether an HTTP API answers on this port of loopback."""
     connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
     try:
         connection.request("GET", "/healthz")

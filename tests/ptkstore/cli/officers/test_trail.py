@@ -69,7 +69,10 @@ READING = {
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
     *("feast grant", "feast export", "device odometer"),
 }
-RUNNING = {*("up", "api", "work", "demo", "init"), *("device allow", "device contribute", "device simulate")}
+RUNNING = {
+    *("up", "api", "ui", "work", "demo", "init"),
+    *("device allow", "device contribute", "device simulate"),
+}
 """Processes, which do what others asked for; and what writes the own files of a team, or of a device."""
 
 BY_ITSELF = {
