@@ -391,7 +391,10 @@ class Simulation:
 
     def _reports(self, block: "_Block", starts: Weights) -> Weights:
         """Return what some devices put, (n, n_weights), when they have drawn `starts`."""
-        reports = saturated(starts - self._devices.steps(block.devices, starts) + block.noise)
+        units = self._devices.steps(block.devices, starts)
+        np.subtract(starts, units, out=units)
+        units += block.noise
+        reports = saturated(units)
         if self._poison is not None:
             for place in np.flatnonzero(block.poisoned).tolist():
                 reports[place] = check_weights(self._specification, self._poison(starts[place].copy()))

@@ -265,10 +265,10 @@ def quotients(numbers: Ints | Floats, divisors: Ints | int) -> Ints:
 
     Notes
     -----
-    float64 does it exactly. A quotient that is no whole number is at least ``1 / divisor`` below the next one, and
+    float64 does it exactly, and becomes a whole number by dropping its fraction. A quotient that is no whole number is at least ``1 / divisor`` below the next one, and
     rounding moves it by less than that.
     """
-    return np.trunc(numbers / divisors).astype(np.int64)
+    return (numbers / divisors).astype(np.int64)
 
 
 def _root_above(square: int) -> int:

@@ -113,12 +113,13 @@ def _noised(
     exact = np.asarray(units)
     if exact.dtype != np.int64:
         raise TypeError(f"noise is added to int64 arrays, not {exact.dtype}")
-    flat = np.minimum(np.maximum(exact.reshape(-1), -_SUM_MAX), _SUM_MAX)
+    flat = np.clip(exact.reshape(-1), -_SUM_MAX, _SUM_MAX)
     short = flat.size <= VECTOR_MIN and scale < SHORT_SCALE
     if short or scale > vectorised.SCALE_MAX:  # size and scale are public
         noisy = np.asarray(measurement(scale)(np.ascontiguousarray(flat)), dtype=np.int64)
     else:
-        noisy = flat + sampler(scale, flat.size)
+        noisy = sampler(scale, flat.size)
+        noisy += flat
     return noisy.reshape(exact.shape)
 
 
