@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+import redis
 
 from benchmarks.measuring import Row, measured
 from ptkstore.adapters.devices.keys import instances_key
@@ -86,18 +88,36 @@ class Served:
         addresses = [("127.0.0.1", port) for port in self.ports]
         return seen(model, seconds, addresses=addresses, devices=DEVICES, tickets=tickets)
 
-    def at_redis(self, model: Model, clients: int) -> Seen:
-        """Have clients get a random instance, and write it over another one."""
-        epoch = self.service.instances.epoch(model.ptk_id)
-        assert epoch is not None
+    def by_client(self, model: Model) -> float:
+        """Return how many times a second redis-py gets an instance and writes it over the next one."""
+        key = self._key(model)
+        with redis.Redis(unix_socket_path=self._socket) as client:
+            begun, pairs = time.perf_counter(), 0
+            while (seconds := time.perf_counter() - begun) < REDIS_SECONDS:
+                instance = client.hget(key, str(pairs % model.k))
+                client.hset(key, str((pairs + 1) % model.k), instance)
+                pairs += 1
+            return pairs / seconds
+
+    def by_sockets(self, model: Model, clients: int) -> float:
+        """Return the rate of hand-written clients, which read no answer but its length."""
         return seen(
             model,
             REDIS_SECONDS,
-            addresses=[self.service.devices_redis_url.removeprefix("unix://")],
+            addresses=[self._socket],
             devices=clients,
-            key=instances_key(model.ptk_id, epoch.id),
+            key=self._key(model),
             k=model.k,
-        )
+        ).rate
+
+    @property
+    def _socket(self) -> str:
+        return self.service.devices_redis_url.removeprefix("unix://")
+
+    def _key(self, model: Model) -> str:
+        epoch = self.service.instances.epoch(model.ptk_id)
+        assert epoch is not None
+        return instances_key(model.ptk_id, epoch.id)
 
 
 def seen(model: Model, seconds: float, **plan: Any) -> Seen:
@@ -170,12 +190,10 @@ def _beside_redis(
     """Measure by turns over HTTP and at Redis, after a turn that does not count."""
     served.warm_up(model)
     together = API_PROCESSES * DEVICES
-    turns = [
-        (served.over_http(model), served.at_redis(model, 1).rate, served.at_redis(model, together).rate)
-        for _ in range(TURNS)
-    ]
-    name, pairs = f"service-{model.n_weights}", median(seen.rate for seen, _, _ in turns)
-    latencies = np.concatenate([seen.latencies for seen, _, _ in turns])
+    turns = [(served.over_http(model), served.by_client(model)) for _ in range(TURNS)]
+    bare = [median(served.by_sockets(model, n) for _ in range(TURNS)) for n in (1, together)]
+    name, pairs = f"service-{model.n_weights}", median(seen.rate for seen, _ in turns)
+    latencies = np.concatenate([seen.latencies for seen, _ in turns])
     return [
         measured(
             f"{name}-pairs",
@@ -199,9 +217,9 @@ def _beside_redis(
             f"share of the same pairs straight at Redis, {model.n_weights:,} weights",
             unit="pairs/s",
             ours=pairs,
-            theirs=median(one for _, one, _ in turns),
-            against=f"one client of Redis; {together} at once {median(more for _, _, more in turns):,.0f}",
-            judged=median(seen.rate / one for seen, one, _ in turns),
+            theirs=median(direct for _, direct in turns),
+            against=f"redis-py; hand-written clients: one {bare[0]:,.0f}, {together} at once {bare[1]:,.0f}",
+            judged=median(seen.rate / direct for seen, direct in turns),
             goal=share,
             direction="max",
         ),

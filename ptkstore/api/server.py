@@ -66,6 +66,7 @@ def configured(
         date_header=True,
         proxy_headers=False,
         ws="none",
+        loop="uvloop",
         http=TimeoutProtocol,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
