@@ -265,8 +265,8 @@ def quotients(numbers: Ints | Floats, divisors: Ints | int) -> Ints:
 
     Notes
     -----
-    float64 does it exactly, and becomes a whole number by dropping its fraction. A quotient that is no whole number is at least ``1 / divisor`` below the next one, and
-    rounding moves it by less than that.
+    float64 does it exactly, and its conversion drops the fraction. A quotient that is no whole number is at least
+    ``1 / divisor`` below the next one, and rounding moves it by less than that.
     """
     return (numbers / divisors).astype(np.int64)
 
