@@ -40,6 +40,7 @@ from ptkstore.api.routes import (
     ledger,
     lookups,
     notices,
+    overview,
     ptks,
     streams,
     subscriptions,
@@ -67,6 +68,7 @@ _NONE_OF_THE_FRAMEWORK: TelemetryConfig = {
     "auto_configure": False,
 }
 RESOURCES = (
+    overview,
     streams,
     ingest,
     ledger,

@@ -25,6 +25,10 @@ NEGATIVE = {"ignore_unknown_options": True}
 # People and commands in the order that `ptk --help` shows.
 COMMANDS: dict[str, dict[str, Entry]] = {
     "Everybody": {
+        "status": Entry(
+            "service.status:status",
+            "Show whether the store is healthy, what needs you, and what happened in the last day.",
+        ),
         "list": Entry("ptks.ptks:list_ptks", "List registered PTKs."),
         "show": Entry(
             "ptks.ptks:show",

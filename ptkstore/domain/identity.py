@@ -138,6 +138,7 @@ class Action(StrEnum):
     SUBSCRIPTION_DISABLE = "subscription.disable", _rule(_D, _C, _A, own=True)
     SUBSCRIPTION_DELETE = "subscription.delete", _rule(_D, _C, _A, own=True)
     NOTICE_LIST = "notice.list", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    OVERVIEW_READ = "overview.read", _rule(*_ALL, reach=Reach.ANY, traced=False)
     CONSOLE_SIGN_IN = "console.sign-in", _rule(*_ALL, reach=Reach.ANY)
     # Done in the store's home alone.
     LEDGER_RECOVER = "ledger.recover", _rule(_A, reach=Reach.STORE)

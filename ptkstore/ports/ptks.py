@@ -114,6 +114,9 @@ class VersionsView(Protocol):
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Return number and time of election of what these jobs made, for those that made a version."""
 
+    def elected_since(self, at: datetime) -> tuple[tuple[str, int, datetime], ...]:
+        """Return PTK, number and time of election of all versions since then, the oldest first."""
+
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Trace versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.application.ledger.export_ledger import Export
     from ptkstore.application.ledger.verification import LedgerCheck
+    from ptkstore.application.operations.read_overview import Overview
     from ptkstore.application.planning.recommend_rows import StreamAdvice
     from ptkstore.application.profiling.read_profile import ProfileView
     from ptkstore.application.ptks.exchange_ptks import Admission
@@ -86,6 +87,9 @@ class StoreService(Protocol):
 
     def unlisted_names(self) -> Mapping[str, Names]:
         """Return names by kind, of things that no list of the client tells; a server suggests those itself."""
+
+    def overview(self) -> Overview:
+        """Return what the caller may see of the whole store: health, what needs somebody, the last day."""
 
     # streams
 

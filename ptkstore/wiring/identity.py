@@ -16,6 +16,7 @@ from ptkstore.application.identity import (
     record_action,
     revoke_token,
     rotate_token,
+    sight,
 )
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.audit import AuditEntry
@@ -98,6 +99,11 @@ class Identity:
     def streams_for(self, principal: Principal, action: Action) -> frozenset[str]:
         with self._adapters.read() as uow:
             return authorize.streams_for(principal, action, uow)
+
+    def sight(self, principal: Principal) -> sight.Sight:
+        """Return what the principal may see of the whole store."""
+        with self._adapters.read() as uow:
+            return sight.sight_of(principal, uow)
 
     def recorded(
         self, action: Action, subject: str, request_id: str, principal: Principal | None

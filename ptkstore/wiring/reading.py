@@ -30,6 +30,7 @@ from ptkstore.ports.devices import DevicePtk
 from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
+    from ptkstore.application.identity.sight import Sight
     from ptkstore.application.planning.recommend_rows import StreamAdvice
     from ptkstore.domain.notices import Notice
     from ptkstore.ports.features import Answers
@@ -197,6 +198,25 @@ class Reading(Adapters):
     def numbers(self) -> application.operations.read_numbers.StoreNumbers:
         """Return the store's numbers for `/metrics`."""
         return application.operations.read_numbers.read_numbers(begin=self.read, clock=self.clock)
+
+    def overview(
+        self,
+        sight: Sight | None = None,
+        parts: Mapping[str, str] | None = None,
+        failing: Sequence[str] = (),
+    ) -> application.operations.read_overview.Overview:
+        """Return the overview of a reader, by default of all; without `parts`, with the processes of this home."""
+        read_overview = application.operations.read_overview
+        if parts is None:
+            parts, failing = read_overview.parts_in_home(self.liveness())
+        return read_overview.read_overview(
+            sight or read_overview.EVERYTHING,
+            parts,
+            failing,
+            begin=self.read,
+            clock=self.clock,
+            private=self.private_places,
+        )
 
     def work_on_stream(self, stream: str) -> application.operations.read_work.StreamWork:
         return application.operations.read_work.work_on_stream(stream, begin=self.read_one_moment)

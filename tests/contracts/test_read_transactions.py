@@ -62,6 +62,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "versions.last_rollback": (PTK,),
     "versions.of": (PTK,),
     "versions.of_jobs": (["train/a"],),
+    "versions.elected_since": (NOW,),
     "versions.lineage": (PTK, WindowId(STREAM, 0)),
     "versions.all": (),
     "versions.draft_ids": (),

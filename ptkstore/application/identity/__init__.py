@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     from ptkstore.application.identity import record_action as record_action
     from ptkstore.application.identity import revoke_token as revoke_token
     from ptkstore.application.identity import rotate_token as rotate_token
+    from ptkstore.application.identity import sight as sight
 else:
     __getattr__ = lazy.modules_of(__name__)

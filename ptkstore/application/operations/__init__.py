@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ptkstore.application.operations import heartbeat as heartbeat
     from ptkstore.application.operations import liveness as liveness
     from ptkstore.application.operations import read_numbers as read_numbers
+    from ptkstore.application.operations import read_overview as read_overview
     from ptkstore.application.operations import read_work as read_work
     from ptkstore.application.operations import upgrade_catalog as upgrade_catalog
 else:

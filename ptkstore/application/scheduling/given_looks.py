@@ -11,10 +11,11 @@ from datetime import datetime
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.model import Look
 from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import windows_behind
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.validations import Validation
 from ptkstore.ports.catalog import CatalogView
 
@@ -86,6 +87,14 @@ def given_to_each(uow: CatalogView, waits: Sequence[Wait], policy: Policy) -> Ma
         )
         for wait in waits
     }
+
+
+def waits_that_last(uow: CatalogView, stream: Stream, specs: Iterable[PtkSpec]) -> tuple[Wait, ...]:
+    """Return the waits of these PTKs of a stream that have not ended, by id."""
+    waits = uow.waits.of(stream.name)
+    last = [waits[spec.ptk_id] for spec in specs if not spec.has_given_up and spec.ptk_id in waits]
+    given = given_to_each(uow, last, stream.policy)
+    return tuple(wait for wait in last if given[wait.ptk_id].waits)
 
 
 @dataclass(frozen=True, slots=True)

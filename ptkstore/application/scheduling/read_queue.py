@@ -150,7 +150,7 @@ def _with_queue(uow: CatalogView, stream: str) -> Stream:
 
 
 def _is_told(ptk_id: str, team: str | None, policy: Policy) -> bool:
-    return team is None or not policy.sharing.contexts or is_of_context(ptk_id, team, policy)
+    return team is None or is_of_context(ptk_id, team, policy)
 
 
 def _queue(uow: CatalogView, stream: Stream) -> list[QueuedPtk]:

@@ -16,6 +16,7 @@ from ptkstore.application.scheduling.given_looks import Given, given_since, give
 from ptkstore.domain.accounting.accountants import SATURATED, Charge
 from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.jobs import scheduler_of
+from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.accept_deadlines import GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
 from ptkstore.domain.scheduling.model import ChargeOf, MenuEntry, Waiting
@@ -220,11 +221,7 @@ def line_of(spec: PtkSpec, policy: Policy) -> str | None:
 
 def is_of_context(ptk_id: str, team: str, policy: Policy) -> bool:
     """Tell whether a PTK is of the context that a team is in."""
-    try:
-        mine = policy.sharing.line_of_team(team)
-    except Refused:  # it is in no context
-        return False
-    return policy.sharing.line_of_team(ptk_id.partition(".")[0]) == mine
+    return policy.sharing.same_context(team_of(ptk_id), team)
 
 
 def _menu(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:

@@ -69,6 +69,13 @@ class Sharing:
                 return context_line(name)
         raise Refused(f"the stream keeps a budget per context, and team {team!r} is in none of them")
 
+    def same_context(self, team: str, other: str) -> bool:
+        """Tell whether two teams are in one context; all are where there are no contexts."""
+        try:
+            return self.line_of_team(team) == self.line_of_team(other)
+        except Refused:  # one of them is in no context
+            return False
+
 
 ONE_BUDGET = Sharing()
 

@@ -31,6 +31,7 @@ from ptkstore.sdk.notices import notice_of, training_of
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 if TYPE_CHECKING:
+    from ptkstore.application.operations.read_overview import Overview
     from ptkstore.application.planning.recommend_rows import StreamAdvice
 
 
@@ -48,6 +49,11 @@ class RemoteReading:
     """The reads of `StoreService`, over HTTP."""
 
     _http: Transport
+
+    def overview(self) -> Overview:
+        from ptkstore.sdk.overviews import overview_of  # loads what reads it in a home
+
+        return self._http.get(path_of("overview"), overview_of)
 
     def streams(self) -> tuple[Stream, ...]:
         return tuple(self._http.pages(path_of("streams"), stream_of))

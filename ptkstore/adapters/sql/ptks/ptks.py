@@ -242,6 +242,13 @@ class SqlVersions(CatalogPart):
         rows = self._rows_with(query, t.versions.c.job_id, job_ids)
         return {row.job_id: (row.number, row.elected_at) for row in rows}
 
+    def elected_since(self, at: datetime) -> tuple[tuple[str, int, datetime], ...]:
+        """Return PTK, number and time of election of all versions since then, without the manifests."""
+        version = t.versions.c
+        query = select(version.ptk_id, version.number, version.elected_at).where(version.elected_at >= at)
+        rows = self._connection.execute(query.order_by(version.elected_at, version.ptk_id, version.number))
+        return tuple((row.ptk_id, row.number, row.elected_at) for row in rows)
+
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Read where versions come from; one whose manifest cannot be read is among them."""
         return lineage_since(self._connection, ptk_id, since)

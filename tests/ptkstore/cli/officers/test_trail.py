@@ -65,7 +65,7 @@ READING = {
         "ledger verify",
         "ledger check",
     ),
-    *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
+    *("status", "list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
     *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
     *("feast grant", "feast export", "device odometer"),
 }
@@ -99,6 +99,7 @@ NO_ACTS = {
         "streams",
         "ptks",
         "ptks_tested_on",
+        "overview",
     ),
     *(
         "stream",

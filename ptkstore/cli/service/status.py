@@ -1,0 +1,210 @@
+"""`ptk status`: the overview of a store in a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from textwrap import wrap
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
+from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
+from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.sdk.overviews import overview_document
+from ptkstore.sdk.store import Store
+
+LINES = 5
+"""Items of one kind that are shown; the line after them says how many more there are."""
+_PROCESSES = ("relay", "schedule", "worker")
+_WAITS_FOR = {
+    WaitsFor.SCHEDULER: "waits for its next training",
+    WaitsFor.ACCEPTED_VERSION: "waits for its first accepted version",
+    WaitsFor.FIRST_VERSION: "has no version yet",
+}
+_T = TypeVar("_T")
+
+
+@reads
+def status(
+    store: Store,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again and again until interrupted (Ctrl-C).")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", min=1.0, help="Seconds between two looks of --watch.")
+    ] = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Show whether the store is healthy, what needs you, and what happened in the last day.
+
+    Needs you: parts of the service that fail, exposure checks that fail, trainings that failed in the last seven days,
+    PTKs that were given up, subscriptions that fail or have dead letters. You see what your roles allow.
+    """
+    if watch and as_json:
+        raise InvalidRequest("--watch is for people and --json for programs: give one of them")
+    if as_json:
+        print_json(overview_document(store.service.overview()))
+    elif watch:
+        _watch(store, every)
+    else:
+        console.print(shown(store.service.overview()))
+
+
+def _watch(store: Store, every: float) -> None:
+    """Show the overview until interrupted; while the store is away the last one stays, with a line that says so."""
+    page: RenderableType = shown(store.service.overview())
+    with suppress(KeyboardInterrupt), Live(page, console=console, auto_refresh=False) as live:
+        while True:
+            live.update(Group(page, Text(f"\nEvery {every:g} s. End with Ctrl-C.", "dim")), refresh=True)
+            time.sleep(every)
+            try:
+                page = shown(store.service.overview())
+            except Unavailable as error:
+                line = Text(f"\n{error.code}: {one_line(error)}. Trying again.", "bold red")
+                live.update(Group(page, line), refresh=True)
+                time.sleep(every)
+
+
+def shown(overview: Overview) -> Group:
+    """Return the overview as it is printed: health, what needs somebody, budgets, the last day."""
+    parts: list[RenderableType] = [_health(overview)]
+    needs = list(_needs(overview))
+    if needs:
+        parts += [Text("\nNeeds you", "bold"), _lines(needs)]
+    else:
+        parts.append(Text("Nothing needs you.", "green"))
+    waiting = list(_some(overview.waiting, lambda one: (one.ptk_id, _waiting(one.waits_for, one.since))))
+    if waiting:
+        parts += [Text(f"\nWaiting: {counted(overview.waiting.count, 'PTK')}", "bold"), _lines(waiting)]
+    if overview.streams:
+        parts += [Text("\nStreams", "bold"), _streams(overview.streams)]
+    else:
+        parts.append(Text("\nNo stream yet. Create one by ptk stream create, or try ptk demo."))
+    return Group(*parts, Text("\nLast 24 hours", "bold"), _lines(list(_day(overview))))
+
+
+def _health(overview: Overview) -> Text:
+    text = Text()
+    if overview.healthy:
+        text.append("Healthy", "bold green")
+    else:
+        text.append("Not healthy", "bold red")
+    text.append(f" at {_time(overview.at)}.")
+    for state in ("failing", "lost"):
+        names = [name for name, one in sorted(overview.parts.items()) if one == state]
+        if names:
+            text.append(f" {state.capitalize()}: {', '.join(names)}.", "red")
+    away = [name for name in _PROCESSES if overview.parts.get(name) == "silent"]
+    if away:
+        text.append(f" Not running: {', '.join(away)}; ptk up starts them.", "yellow")
+    return text
+
+
+def _needs(overview: Overview) -> Iterator[tuple[str, str]]:
+    """Lines of what needs somebody: what it is about, what is wrong and which command tells more."""
+    yield from ((name, "fails; its log says why") for name in overview.failing if name not in _PROCESSES)
+    for stream in overview.streams:
+        if stream.exposure is not None and not stream.exposure.holds:
+            yield stream.name, f"{stream.exposure.verdict} See: ptk stream show {stream.name}"
+    yield from _some(
+        overview.failed_trainings,
+        lambda one: (
+            one.ptk_id,
+            f"training on window {one.window} failed ({one.code}) at {_time(one.at)}; see: ptk show {one.ptk_id}",
+        ),
+    )
+    yield from _some(
+        overview.given_up,
+        lambda one: (one.ptk_id, f"given up ({one.code}); train it again by: ptk resume {one.ptk_id}"),
+    )
+    yield from _some(
+        overview.troubled_subscriptions,
+        lambda one: (
+            one.ptk_id,
+            f"subscription {one.id} {_trouble(one.status, one.dead_letters, one.code)}; see: ptk deliveries {one.id}",
+        ),
+    )
+
+
+def _trouble(status: str, dead_letters: int, code: str | None) -> str:
+    words = [] if status == "ok" else [f"is {status}" + (f" ({code})" if code else "")]
+    if dead_letters:
+        words.append(f"has {counted(dead_letters, 'dead letter')}")
+    return " and ".join(words)
+
+
+def _waiting(waits_for: WaitsFor, since: datetime | None) -> str:
+    return _WAITS_FOR[waits_for] + ("" if since is None else f", since {_time(since)}")
+
+
+def _some(listed: Listed[_T] | None, line: Callable[[_T], tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The first items as lines, and how many more there are."""
+    if listed is None:
+        return
+    for one in listed.items[:LINES]:
+        yield line(one)
+    if listed.count > LINES:
+        yield "", f"and {listed.count - LINES} more"
+
+
+def _streams(streams: tuple[StreamFacts, ...]) -> Table:
+    table = Table(header_style="bold")
+    for heading in ("stream", "PTKs", "active blocks", "nearly spent", "fullest block", "used"):
+        table.add_column(heading, justify="left" if heading in ("stream", "fullest block") else "right")
+    for one in streams:
+        budget = one.budget
+        if budget is None:
+            table.add_row(one_line(one.name), str(one.ptks), "", "", "not shown", "")
+        elif (block := budget.fullest) is None:
+            table.add_row(one_line(one.name), str(one.ptks), "0", "0", "none", "")
+        else:
+            place = (
+                f"window {block.window}, {block.part}"
+                if block.window is not None
+                else f"block {block.number}"
+            )
+            nearly = Text(str(budget.nearly_spent), "yellow" if budget.nearly_spent else "")
+            table.add_row(
+                one_line(one.name),
+                str(one.ptks),
+                str(budget.active_blocks),
+                nearly,
+                place,
+                f"{block.share_used:.0%} of epsilon {block.capacity_epsilon:g}",
+            )
+    return table
+
+
+def _day(overview: Overview) -> Iterator[tuple[str, str]]:
+    published = overview.published
+    newest = ", ".join(f"{one.ptk_id} v{one.version}" for one in published.items[:LINES])
+    more = f" and {published.count - LINES} more" if published.count > LINES else ""
+    yield "published", f"{counted(published.count, 'version')}{f': {newest}' if newest else ''}{more}"
+    if overview.notices is not None:
+        see = "; see: ptk notices" if overview.notices.count else ""
+        yield "notices", f"{overview.notices.count}{see}"
+
+
+def _lines(lines: list[tuple[str, str]]) -> Text:
+    """Two columns, without spaces at the ends of lines."""
+    text = Text()
+    first = max(len(about) for about, _ in lines) + 4
+    for number, (about, told) in enumerate(lines):
+        wrapped = wrap(
+            one_line(told), max(20, console.width - first), break_long_words=False, break_on_hyphens=False
+        )
+        text.append("" if not number else "\n").append(f"  {one_line(about)}".ljust(first), "cyan")
+        text.append(f"\n{' ' * first}".join(wrapped))
+    return text
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

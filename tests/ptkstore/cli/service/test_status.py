@@ -1,0 +1,89 @@
+"""`ptk status`: what it says of a home, and what it says again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ptkstore
+from ptkstore.application.operations.liveness import ProcessRole
+from ptkstore.cli.service import status
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.errors import Unavailable
+from ptkstore.wiring import Service
+from tests.support.command_line import Line, repository
+from tests.support.command_line import ptk as ptk
+from tests.support.command_line import stream as stream
+from tests.support.local import local
+
+
+def test_an_empty_store_says_how_to_begin(ptk: Line) -> None:
+    ptk.run("team", "create", "taxi")
+    told = ptk.run("status").stdout
+    assert "Healthy at " in told
+    assert "Not running: relay, schedule, worker; ptk up starts them." in told
+    assert "Nothing needs you." in told
+    assert "No stream yet. Create one by ptk stream create, or try ptk demo." in told
+
+
+def test_what_needs_somebody_comes_with_the_command_that_tells_more(stream: Line, tmp_path: Path) -> None:
+    stream.run("apply", repository(tmp_path / "taxi"))
+    made = stream.json("subscribe", "taxi.speed", "--endpoint", "redis-stream:news")["id"]
+    with ptkstore.connect(stream.home) as store, local(store).begin() as uow:
+        now = local(store).clock.now()
+        uow.notify_owner(Notice(now, "taxi", "killed", ptk_id="taxi.speed", window_index=3))
+        uow.subscriptions.add_dead_letter(DeadLetter(made, 1, "timeout", now))
+        uow.commit()
+    lines = stream.run("status").stdout.splitlines()
+    (failed,) = (one for one in lines if "failed" in one)
+    assert failed.startswith("  taxi.speed  training on window 3 failed (killed) at ")
+    assert failed.endswith("; see: ptk show taxi.speed")
+    assert f"  taxi.speed  subscription {made} has 1 dead letter; see: ptk deliveries {made}" in lines
+    assert "Waiting: 1 PTK" in lines
+    assert "  taxi.speed  has no version yet" in lines
+
+
+def test_a_process_that_ended_makes_it_unhealthy(stream: Line) -> None:
+    with ptkstore.connect(stream.home) as store:
+        service = local(store)
+        with service.begin() as uow:
+            uow.operations.saw(ProcessRole.WORKER, "a", service.clock.now().replace(year=2000))
+            uow.commit()
+    assert "Not healthy at " in stream.run("status").stdout
+    assert stream.json("status")["failing"] == ["worker"]
+
+
+def test_watching_and_programs_do_not_go_together(stream: Line) -> None:
+    assert stream.run("status", "--watch", "--json", code=2).stdout.count("give one of them") == 1
+
+
+def test_it_is_watched_until_interrupted_also_while_the_store_is_away(
+    stream: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    overview, answers = Service.overview, iter((True, False, True))
+
+    def sometimes(service: Service) -> object:
+        if next(answers):
+            return overview(service)
+        raise Unavailable("the database is away")
+
+    monkeypatch.setattr(Service, "overview", sometimes)
+    monkeypatch.setattr(status.time, "sleep", sleep)
+    told = stream.run("status", "--watch", "--every", "2").stdout
+    assert waits == [2.0, 2.0, 2.0]
+    assert "Nothing needs you." in told
+    assert told.count("Streams") == 1 or "End with Ctrl-C." in told
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status.console, "width", 200, raising=False)
