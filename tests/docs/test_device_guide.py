@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.guides import begun, run
+from tests.support.waiting import free_port
 
 
 def test_the_stream_and_the_ptk_of_the_guide_are_made_and_shown(repository: Path, tmp_path: Path) -> None:
@@ -16,6 +19,32 @@ def test_the_stream_and_the_ptk_of_the_guide_are_made_and_shown(repository: Path
     assert "report_epsilon: 3.47" in shown
     assert "reports_in_all: 8" in shown
     assert "epsilon: 0" not in shown
+
+
+@pytest.mark.long
+def test_the_guide_leads_to_a_version_and_to_a_device_of_ones_own(repository: Path, tmp_path: Path) -> None:
+    text = (repository / "docs/guide/device-streams.md").read_text()
+    section = text[text.index("## From a stream to a first version") : text.index("## A stream\n")]
+    up, first_version, ended, *more = re.findall(r"```bash\n((?!mkdir).*?)```", section, re.DOTALL)
+    assert "device odometer phone" in section
+    assert not more
+    (device,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(device.splitlines()) <= 10
+    commands = [
+        begun(repository / "docs/guide/device-streams.md"),
+        up,
+        "trap 'kill %1; wait' EXIT",
+        "until (exec 3<>/dev/tcp/127.0.0.1/8000) 2>/dev/null; do sleep 0.2; kill -0 %1; done",
+        first_version,
+        f"python - <<'END'\n{device}END",
+        "ptk device odometer phone",
+        ended,
+    ]
+    shown = run("\n".join(commands).replace("8000", str(free_port())), tmp_path, tmp_path)
+    for said in ("newest.version: 1", "taken_at_most", "Report(at=", "in all: 1 report, epsilon 3.47"):
+        assert said in shown
+    assert "shown this once" in shown.splitlines()[-1]
+    Path("/tmp/b/shown").write_text(shown)
 
 
 def test_the_guide_tells_every_field_of_a_local_guarantee(repository: Path) -> None:
