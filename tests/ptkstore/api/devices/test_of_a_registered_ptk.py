@@ -21,6 +21,7 @@ from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams.streams import Stream
+from tests.services.collector import Collector
 from tests.support.api_server import Api, problem
 from tests.support.device_streams import (
     AVERAGING,
@@ -40,9 +41,15 @@ ADDRESS = "127.0.4.71"
 
 
 @pytest.fixture
-def api(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Api]:
+def collector() -> Iterator[Collector]:
+    with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture
+def api(tmp_path: Path, devices_redis: ForgetfulRedisServer, collector: Collector) -> Iterator[Api]:
     url = fresh_database(devices_redis, 9)
-    with Api(tmp_path / "home", devices_redis_url=url) as api:
+    with Api(tmp_path / "home", devices_redis_url=url, otlp_endpoint=collector.endpoint) as api:
         api.world.service.create_stream(Stream(PHONES, "taxi", SCHEMA, device_policy()))
         api.world.service.register_ptk(
             team="taxi", name="phishy", stream=PHONES, estimator=phishy(), train_frequency="1d"
@@ -146,7 +153,9 @@ def logs(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) ->
         yield lambda: "\n".join([json.dumps(lines, default=str), caplog.text, *capfd.readouterr()]).encode()
 
 
-def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp_path: Path) -> None:
+def test_no_ticket_address_or_instance_is_kept_anywhere(
+    api: Api, collector: Collector, logs: Any, tmp_path: Path
+) -> None:
     given = tickets(api, 3)
     device = api.client(transport=httpx.HTTPTransport(local_address=ADDRESS))
     device.headers["User-Agent"] = "canary-4711"
@@ -178,6 +187,10 @@ def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp
     assert b"/v1/device-streams/{stream}/tickets" in log  # something was logged at all
     assert b"/v1/device/" not in log
     metrics = api.app.state.metrics.text()
+    world.service.traces.close()
+    spans = {span.name for span in collector.spans}
+    assert {"POST /v1/device-streams/{stream}/tickets", "job average"} <= spans
+    assert not any("/v1/device/" in name for name in spans)
     files: dict[object, bytes] = {
         path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()
     }
@@ -185,7 +198,13 @@ def test_no_ticket_address_or_instance_is_kept_anywhere(api: Api, logs: Any, tmp
     with redis.Redis.from_url(world.service.settings.devices_redis_url or "") as client:
         kept = {key: client.dump(key) or b"" for key in client.keys("*")}
         raw = b"".join([*kept, *kept.values()])
-    searched: dict[object, bytes] = {"log": log, "metrics": metrics, "redis": raw, **files}
+    searched: dict[object, bytes] = {
+        "log": log,
+        "metrics": metrics,
+        "redis": raw,
+        "traces": collector.everything,
+        **files,
+    }
     for name, text in searched.items():
         for one in secret:
             assert one not in text, name
