@@ -34,9 +34,13 @@ def _text(page: Path) -> str:
 
 
 def anchors(page: str) -> set[str]:
-    """The names of a page's headings, as links have them."""
-    headings = re.findall(r"^#+ (.+)$", without_code(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    """The names of a page's headings, as links have them, and those that it gives itself."""
+    text = without_code(page)
+    named = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+    return named.union(re.findall(r'<a id="([^"]+)"></a>', text))
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -83,6 +87,7 @@ def test_a_link_to_nothing_and_a_path_that_is_gone_are_seen(tmp_path: Path) -> N
     page = tmp_path / "page.md"
     page.write_text(
         "# A heading, once\n[a](page.md#a-heading-once) [b](#twice) [c](gone.md) [d](https://x.org/y)\n"
+        '<a id="here"></a>[e](#here)\n'
     )
     assert list(broken_links(page)) == ["#twice", "gone.md"]
     (tmp_path / "there").mkdir()
