@@ -19,7 +19,7 @@ from ptkstore.application.operations.read_overview import (
 )
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
-from ptkstore.domain.streams.streams import Scheduler
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.statements import counted

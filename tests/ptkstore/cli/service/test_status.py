@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 import ptkstore
 from ptkstore.application.operations.liveness import ProcessRole
-from ptkstore.cli.service import status
+from ptkstore.cli.output import console
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Unavailable
@@ -77,7 +78,7 @@ def test_it_is_watched_until_interrupted_also_while_the_store_is_away(
         raise Unavailable("the database is away")
 
     monkeypatch.setattr(Service, "overview", sometimes)
-    monkeypatch.setattr(status.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     told = stream.run("status", "--watch", "--every", "2").stdout
     assert waits == [2.0, 2.0, 2.0]
     assert "Nothing needs you." in told
@@ -86,4 +87,4 @@ def test_it_is_watched_until_interrupted_also_while_the_store_is_away(
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status.console, "width", 200, raising=False)
+    monkeypatch.setattr(console, "width", 200, raising=False)
