@@ -27,7 +27,7 @@ from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated
+from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated, UnknownName
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
@@ -67,7 +67,7 @@ class Console:
         admit: Callable[[Principal], None],
     ) -> None:
         self._identity, self._admit = identity, admit
-        pages = Pages(service, identity, health)
+        self._pages = pages = Pages(service, identity, health)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
         self._templates = Environment(
@@ -99,7 +99,7 @@ class Console:
                     "stream",
                     asks=True,
                 ),
-                self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST),
+                self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST, asks=True),
                 self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
             ],
@@ -134,6 +134,13 @@ class Console:
             try:
                 query = [_query(request)] if asks else []
                 return self._html(template, {**page(who, *names, *query), **frame})
+            except UnknownName as error:
+                request.state.code = error.code
+                near = self._pages.near(who, kind, names[0]) if names else []
+                status, detail = problem_of(error)
+                return self._html(
+                    "error.html", {"status": status, "detail": detail, "near": near, **frame}, status
+                )
             except NotAllowed as error:
                 subject = subject_of(kind, *(names or [None]))
                 self._identity.record(action, subject, request.state.request_id, who, error.code)

@@ -31,10 +31,15 @@ class _Numbered(Protocol):
 
 def near(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
     """Return a question for the names that `name` may have been meant to be, or `otherwise`."""
+    close = near_names(name, candidates)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise
+
+
+def near_names(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return up to three names that `name` may have been meant to be, the likeliest first."""
     names = list(islice(candidates, _MOST))
     within = [one for one in names if one.endswith((f".{name}", f"__{name}"))]
-    close = list(dict.fromkeys([*within, *_alike(name, names)]))
-    return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
+    return list(dict.fromkeys([*within, *_alike(name, names)]))[:3]
 
 
 def _alike(name: str, names: Sequence[str]) -> list[str]:

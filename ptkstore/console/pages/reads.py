@@ -8,6 +8,7 @@ from typing import Any
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.streams.exposure import sentences_on
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.errors import NotAllowed, Unavailable, UnknownName
 from ptkstore.sdk.documents.resources import ptk_document
@@ -48,8 +49,18 @@ class Reads:
             for one in self._service.subscriptions(None, team=team)
         ]
 
-    def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
-        placed = self._service.newest_versions()
+    def near(self, who: Principal, kind: str, name: str) -> list[dict[str, str]]:
+        """Return links to what an unknown name may have been meant to be, of what the reader may see."""
+        if kind == "stream":
+            names, place = [stream.name for stream in self._streams(who)], "streams"
+        else:
+            names, place = [spec.ptk_id for spec in self._ptks(who)], "ptks"
+        return [{"name": one, "href": f"/{place}/{one}"} for one in near_names(name, names)]
+
+    def _lines(
+        self, specs: Sequence[PtkSpec], placed: Mapping[str, int] | None = None
+    ) -> list[dict[str, Any]]:
+        placed = self._service.newest_versions() if placed is None else placed
         return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id) or None} for spec in specs]
 
     def _may(self, who: Principal, action: Action, named: Named | None) -> bool:

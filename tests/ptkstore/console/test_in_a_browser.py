@@ -25,7 +25,17 @@ pytestmark = [
     pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium")),
 ]
 PAGES = (
-    *("", "streams/taxi", "ptks", "ptks/taxi.speed", "deliveries", "streams/rides/queue"),
+    *(
+        "",
+        "streams/taxi",
+        "ptks",
+        "ptks?q=sped",
+        "ptks?q=hours&epsilon=0.3",
+        "ptks?q=nothing+at+all",
+        "ptks/taxi.speed",
+        "deliveries",
+        "streams/rides/queue",
+    ),
     "streams/rides/simulation?rate=0.5&windows=20&seed=1&scheduler=conserve&scheduler=guided",
 )
 WIDTHS = (390, 1_280)  # a phone and a desk
@@ -163,7 +173,7 @@ def test_pages_are_walked_by_keyboard_with_a_mark_where_one_is(page: Tab, api: A
         page.page.keyboard.press("Tab")
         places.append(page.run("document.activeElement.innerText.trim()"))
         assert page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    assert places == ["Skip to the content", "PTK store", "Overview", "PTKs"]
+    assert places == ["Skip to the content", "PTK store", "Overview", "Catalog"]
 
 
 def test_a_word_is_explained_when_the_keyboard_reaches_it(page: Tab, api: Api) -> None:

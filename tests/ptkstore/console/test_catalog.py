@@ -1,0 +1,106 @@
+"""The catalog: a search finds PTKs by what is public of them, among those that the reader may see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from tests.support.api_server import Api
+from tests.support.console_pages import HOSTILE, seen, signed_in
+from tests.support.world import speed
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """`speed` has a version, `busy` costs more, and `secret.rolls` is of a stream of another team."""
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        api.world.stream()
+        api.world.register(description=f"Mean Speed by hour {HOSTILE}", epsilon=0.1)
+        api.world.publish(0)
+        api.world.register("busy", epsilon=0.5, description="When streets are full")
+        bikes = replace(api.world.service.stream("taxi"), name="bikes", team="secret")
+        api.world.service.create_stream(bikes)
+        own: dict[str, Any] = {"estimator": speed(0.1), "train_frequency": "1d", "target": 0.1}
+        api.world.service.register_ptk(team="secret", name="rolls", stream="bikes", **own)
+        yield api
+
+
+def found(page: httpx.Response) -> list[str]:
+    assert page.status_code == 200
+    return re.findall(r'<h2><a href="/console/ptks/([^"]+)">', page.text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({}, ["taxi.busy", "taxi.speed"]),
+        ({"q": "by SPEED"}, ["taxi.speed"]),
+        ({"q": "streets"}, ["taxi.busy"]),
+        ({"q": "speed_mean"}, ["taxi.busy", "taxi.speed"]),
+        ({"q": "taxi__busy"}, ["taxi.busy"]),
+        ({"q": "hour streets"}, ["taxi.busy"]),
+        ({"epsilon": "0.2"}, ["taxi.speed"]),
+        ({"epsilon": "nan"}, ["taxi.busy", "taxi.speed"]),
+        ({"epsilon": "-1"}, ["taxi.busy", "taxi.speed"]),
+        ({"versions": "some"}, ["taxi.speed"]),
+        ({"versions": "none"}, ["taxi.busy"]),
+        ({"family": "HistoricalStatistics"}, ["taxi.busy", "taxi.speed"]),
+        ({"family": "TeamCode"}, []),
+        ({"assurance": "asserted"}, []),
+        ({"stream": "taxi", "q": "busy"}, ["taxi.busy"]),
+        ({"stream": "bikes"}, []),
+        ({"q": "rolls"}, []),
+    ],
+)
+def test_a_search_finds_what_has_all_that_is_asked_for(
+    api: Api, asked: dict[str, str], names: list[str]
+) -> None:
+    assert found(signed_in(api).get("/console/ptks", params=asked)) == names
+
+
+def test_a_search_that_finds_nothing_names_what_is_near(api: Api) -> None:
+    for text, meant in (("sped", "taxi.speed"), ("taxi.buzy", "taxi.busy"), ("sped_mean", "taxi.busy")):
+        page = signed_in(api).get("/console/ptks", params={"q": text})
+        assert f'Did you mean <a href="/console/ptks/{meant}">{meant}</a>' in page.text, text
+    assert "Use fewer words" in signed_in(api).get("/console/ptks", params={"q": "zzzzzz"}).text
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("ptks/taxi.sped", "ptks/taxi.speed"),
+        ("streams/taxy", "streams/taxi"),
+        ("streams/taxy/queue", "streams/taxi"),
+    ],
+)
+def test_a_name_that_is_unknown_is_told_with_what_is_near(api: Api, path: str, meant: str) -> None:
+    page = signed_in(api).get(f"/console/{path}")
+    assert page.status_code == 404
+    assert f'<a href="/console/{meant}">{meant.partition("/")[2]}</a>' in page.text
+
+
+def test_nothing_is_near_that_the_reader_may_not_see(api: Api) -> None:
+    ours = signed_in(api, *STREAM_ROLES)
+    pages = [ours.get(f"/console/ptks/secret.{name}") for name in ("rolls", "rols", "other")]
+    pages += [ours.get(f"/console/streams/{name}") for name in ("bikes", "bike", "trams")]
+    assert {page.status_code for page in pages} == {404}
+    assert not any("rolls" in page.text or "bikes" in page.text for page in pages)
+    keys = r'name="form_key" value="[^"]+"'
+    assert len({re.sub(keys, "", page.text).replace(str(page.url), "") for page in pages}) == 1
+    assert "rolls" not in ours.get("/console/ptks", params={"q": "rols"}).text
+    theirs = signed_in(api, Role.DEVELOPER, team="secret")
+    assert "secret.rolls" in theirs.get("/console/ptks/secret.rols").text
+
+
+def test_what_is_asked_for_is_shown_as_text_and_cut(api: Api) -> None:
+    for text in (HOSTILE, "x" * 5_000):
+        page = signed_in(api).get("/console/ptks", params={"q": text})
+        assert page.status_code == 200
+        assert seen(page).fields["q"] == text[:100]
+        assert not {"script", "img"} & set(seen(page).tags)
