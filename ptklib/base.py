@@ -15,6 +15,7 @@ from ptklib.arrays import Floats, Ints
 from ptklib.bounding import ROWS_MAX, bounded_rows
 from ptklib.canonical_json import json_digest
 from ptklib.columns import as_column
+from ptklib.displays.estimators import ShownEstimator
 from ptklib.exceptions import (
     CorruptStateError,
     InvalidParameterError,
@@ -54,7 +55,7 @@ class Release:
     defaults: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
-class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class DPEstimator(ShownEstimator, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Parent of every PTK family; it assumes nothing about the form of the release.
 
     A family says which columns it reads and what it loses. It also says which exact integer vectors it keeps of
@@ -438,9 +439,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         tags.target_tags.required = self._needs_y() and self._label_column() is None
         return tags
 

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ptklib.canonical_json import canonical_json
+from ptklib.displays.charts import Display
+from ptklib.displays.described import release_html
+from ptklib.displays.released import ROWS_MAX, column_display
 from ptklib.exceptions import CorruptStateError, PtklibError
 from ptklib.families import FAMILIES, is_family
 from ptklib.names import check_name
@@ -121,6 +124,21 @@ class ReleasedState:
 
     def __repr__(self) -> str:
         return f"ReleasedState(family={self.meta['family']!r}, tables={list(self.tables)})"
+
+    def _repr_html_(self) -> str:
+        told = {"releases added up": self.meta["n_releases"]}
+        title = f"Released state of {self.meta['family']}"
+        return release_html(title, self.tables, self._keys(), self.meta["noise_std"], self.loss, told)
+
+    def plot(
+        self, table: str | None = None, column: str | None = None, *, rows: int = ROWS_MAX, ax: Any = None
+    ) -> Display:
+        """Draw a column with intervals that contain 95 % of its noise, as the `plot` of estimators does."""
+        noise = self.meta["noise_std"]
+        return column_display(self.tables, self._keys(), noise, self.loss, (table, column), rows).plot(ax)
+
+    def _keys(self) -> dict[str, tuple[str, ...]]:
+        return {name: schema.keys for name, schema in self.schemas.items()}
 
     @property
     def loss(self) -> PrivacyLoss:

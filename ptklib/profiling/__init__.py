@@ -6,6 +6,7 @@ from typing import Any
 _EXPORTS = {
     "Answer": "answers",
     "DriftTest": "drift",
+    "ErrorForecast": "forecasts",
     "ExactRisk": "risks",
     "Facts": "closed_form",
     "Found": "answers",
@@ -22,6 +23,7 @@ _EXPORTS = {
     "TeamPtk": "subjects",
     "Unreachable": "answers",
     "cautious_facts": "closed_form",
+    "error_forecast": "forecasts",
     "expected_error": "closed_form",
     "facts_from": "closed_form",
     "facts_json": "closed_form",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from ptklib.displays.charts import CurveDisplay
 from ptklib.exceptions import CorruptStateError, InvalidParameterError, PtklibError
 from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.answers import (
@@ -117,6 +118,17 @@ class Profile:
             if n is not None and (n_max is None or n <= n_max) and (not pairs or n < pairs[-1][1]):
                 pairs.append((epsilon, n))
         return tuple(pairs)
+
+    def plot(self, ax: Any = None) -> CurveDisplay:
+        """Draw the samples needed against epsilon; a gap is where none are known to be enough.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        needed = {f"target {self.target:g}": [self.n_at(epsilon) for epsilon in self.epsilons]}
+        return CurveDisplay(self.epsilons, needed, "samples needed").plot(ax)
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as plain JSON values."""

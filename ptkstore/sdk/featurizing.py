@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptklib.base import DPEstimator
+    from ptklib.displays.charts import Display
     from ptklib.state import ReleasedState
 
 
@@ -54,6 +55,24 @@ class Ptk:
         if self.trusted is not None:
             return self.trusted.from_state(state_of_own(self.model_state, self.trusted))
         return DPEstimator.from_state(self.model_state)
+
+    def plot(self, table: str | None = None, column: str | None = None, *, ax: Any = None) -> Display:
+        """Draw a column of the state with intervals that contain 95 % of its noise; see `ReleasedState.plot`."""
+        return self.model_state.plot(table, column, ax=ax)
+
+    def _repr_html_(self) -> str:
+        from ptklib.displays import markup
+
+        told: dict[str, object] = {
+            name: self.guarantee.get(name) for name in ("epsilon", "delta", "privacy_unit", "assurance")
+        }
+        for name in ("oldest_contributing_window", "newest_contributing_window"):
+            told[name.replace("_", " ")] = getattr(self, name).get("start")
+        told["target"] = self.target
+        if self.evaluation is not None:
+            told["estimated loss, paid for"] = self.evaluation.get("loss")
+        title = f"PTK {self.id}, version {self.version}"
+        return markup.section(title, markup.facts("Version", told)) + self.model_state._repr_html_()
 
     def trusting(self, family: type[DPEstimator]) -> Ptk:
         """Return the same version of a team's own class, with that class: the caller imported it and trusts it.

@@ -21,6 +21,7 @@ from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.ledgers import budget_rows
 from ptkstore.sdk.documents.lineage import Ancestor, lineage_of
+from ptkstore.sdk.documents.listings import Budget, PtkListing, VersionListing
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document, version_document
 from ptkstore.sdk.documents.validations import validation_row
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from ptkstore.sdk.repository.team_code import FunctionFacts
     from ptkstore.sdk.service import StoreService
     from ptkstore.wiring import Service
-
 
 AT_ONCE_MAX = 64
 
@@ -253,24 +253,24 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         estimates = (one for one in self.evaluations(ptk_id) if one["version"] == version)
         return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(estimates, None))
 
-    def ptks(self, *, stream: str | None = None, team: str | None = None) -> list[dict[str, Any]]:
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> PtkListing:
         """List the registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.
 
         That is 0 before the first version, and None over HTTP for a token that may not read the PTK's states.
         """
         newest = self._service.newest_versions()
-        return [
+        return PtkListing(
             {**ptk_document(spec), "newest_version": newest.get(spec.ptk_id)}
             for spec in self._service.ptks(stream=stream, team=team)
-        ]
+        )
 
-    def versions(self, ptk_id: str) -> list[dict[str, Any]]:
+    def versions(self, ptk_id: str) -> VersionListing:
         """List a PTK's published versions, oldest first: number, time, guarantee, newest window, manifest's hash.
 
         Those of a PTK that was deregistered are among them; an id that was never used has none.
         """
         split_ptk_id(ptk_id)
-        return [version_document(version) for version in self._service.versions(ptk_id)]
+        return VersionListing(version_document(version) for version in self._service.versions(ptk_id))
 
     def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
         """List the paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
@@ -398,12 +398,12 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
             raise InvalidRequest(f"at_once is a whole number from 1 to {AT_ONCE_MAX}")
         return self._service.work_until_idle(at_once)
 
-    def budget(self, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
+    def budget(self, stream: str, *, tight: bool = False) -> Budget:
         """List state, capacity, reserved and spent epsilon and delta per block, and line of it if there are several.
 
         `tight` adds the tighter figure of the releases made so far, by which nothing is ever admitted.
         """
-        return budget_rows(self._service, stream, tight=tight)
+        return Budget(budget_rows(self._service, stream, tight=tight))
 
     def odometers(self, stream: str) -> Odometers:
         """Read what has been spent so far per block, line, stream, PTK and team."""

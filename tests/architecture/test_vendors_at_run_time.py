@@ -96,6 +96,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.counts": ESTIMATORS,
     "ptklib.covariance": ESTIMATORS,
     "ptklib.declared": FRAMES,
+    "ptklib.displays": ARRAYS,
     "ptklib.domains": FRAMES,
     "ptklib.draw_discard": ARRAYS | NOISE,
     "ptklib.draw_discard.model": ESTIMATORS,

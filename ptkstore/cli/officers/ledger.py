@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -71,6 +71,7 @@ def budget(
     if store.service.stream(stream).policy.on_devices:
         _print_local(store, stream, as_json=as_json)
         return
+    rows: list[dict[str, Any]]
     if by is By.BLOCK:
         rows, nothing = store.budget(stream, tight=True), "no window has closed yet"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -94,11 +95,11 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
 def versions(store: Store, ptk_id: str) -> Rows:
     """List the published versions of a PTK."""
     split_ptk_id(ptk_id)
-    try:
+    published: list[dict[str, Any]] = []
+    evaluations, validations = published, published
+    with suppress(UnknownName):  # over HTTP, where nobody is told of what was never registered
         published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
         validations = store.validations(ptk_id)
-    except UnknownName:  # over HTTP, where nobody is told of what was never registered
-        published, evaluations, validations = [], [], []
     if not published:  # of a PTK that was deregistered there are some
         _registered(store, ptk_id)
     evaluated = {one["version"]: one for one in evaluations}
