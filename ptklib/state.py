@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ptklib.canonical_json import canonical_json
-from ptklib.displays.charts import Display
+from ptklib.displays.charts import BarDisplay
 from ptklib.displays.described import release_html
 from ptklib.displays.released import ROWS_MAX, column_display
 from ptklib.exceptions import CorruptStateError, PtklibError
@@ -132,7 +132,7 @@ class ReleasedState:
 
     def plot(
         self, table: str | None = None, column: str | None = None, *, rows: int = ROWS_MAX, ax: Any = None
-    ) -> Display:
+    ) -> BarDisplay:
         """Draw a column with intervals that contain 95 % of its noise, as the `plot` of estimators does."""
         noise = self.meta["noise_std"]
         return column_display(self.tables, self._keys(), noise, self.loss, (table, column), rows).plot(ax)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ptklib.displays.charts import Display
+from ptklib.displays.charts import BarDisplay
 from ptklib.displays.described import release_html
 from ptklib.displays.released import ROWS_MAX, column_display
 
@@ -15,7 +15,7 @@ class ShownEstimator:
 
     def plot(
         self, table: str | None = None, column: str | None = None, *, rows: int = ROWS_MAX, ax: Any = None
-    ) -> Display:
+    ) -> BarDisplay:
         """Draw a released column with intervals that contain 95 % of its noise.
 
         Parameters

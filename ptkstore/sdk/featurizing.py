@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptklib.base import DPEstimator
-    from ptklib.displays.charts import Display
+    from ptklib.displays.charts import BarDisplay
     from ptklib.state import ReleasedState
 
 
@@ -56,7 +56,7 @@ class Ptk:
             return self.trusted.from_state(state_of_own(self.model_state, self.trusted))
         return DPEstimator.from_state(self.model_state)
 
-    def plot(self, table: str | None = None, column: str | None = None, *, ax: Any = None) -> Display:
+    def plot(self, table: str | None = None, column: str | None = None, *, ax: Any = None) -> BarDisplay:
         """Draw a column of the state with intervals that contain 95 % of its noise; see `ReleasedState.plot`."""
         return self.model_state.plot(table, column, ax=ax)
 
