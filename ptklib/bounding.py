@@ -28,8 +28,8 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
 
     Notes
     -----
-    Which rows of a unit stay depends on fresh random bits and on its own rows only, so adding or removing a unit
-    adds or removes at most `max_rows` rows and leaves all others as they are.
+    Which rows of a unit stay depends on fresh random bits and on its own rows only. So adding or removing a
+    unit adds or removes at most `max_rows` rows and does not change any others.
     """
     codes = unit_codes(units)
     owned = np.flatnonzero(codes != _MISSING)

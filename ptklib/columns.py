@@ -1,4 +1,4 @@
-"""One column: whatever holds values one after the other becomes a numpy or an Arrow array."""
+"""One column: a sequence of values in any form becomes a numpy or an Arrow array."""
 
 from typing import Any
 

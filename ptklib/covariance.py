@@ -47,8 +47,8 @@ class CovarianceMatrix(MomentSums):
     bounds : mapping of column to (low, high), or one pair for all `columns`
         Public clipping bounds. Columns are centred and measured in half widths.
     max_norm : float
-        Public bound of the Euclidean norm of a row, in half widths of `bounds` or, without them, in the unit
-        of the columns (which should then be comparable, and lie around 0). Longer rows are shrunk to it. With
+        Public bound of the Euclidean norm of a row, in half widths of `bounds`. Without them it is in the
+        unit of the columns, which should then be comparable, and around 0. Longer rows are shrunk to it. With
         `bounds` alone the norm is bounded by the root of the number of columns; a norm near that of a common
         row needs much less noise. Give one of the two, or both.
     n_components : int, optional
@@ -61,10 +61,10 @@ class CovarianceMatrix(MomentSums):
     Attributes
     ----------
     tables_ : dict of str to pyarrow.Table
-        Released. ``covariance``, keyed by ``row`` and ``column`` (a pair stands once, in the order of
-        `columns`): ``product``, the noisy sum of centred products, and ``covariance``. ``components``, keyed by
-        ``column``: noisy ``count``, noisy centred ``sum``, ``mean``, and ``component_<i>``, the weight of the
-        column in each component. ``explained_variance``, keyed by ``component``: ``variance``, ``ratio``.
+        Released. ``covariance``, keyed by ``row`` and ``column`` (a pair appears once, in the order of
+        `columns`): ``product``, the noisy sum of centred products, and ``covariance``. ``components``, keyed
+        by ``column``: noisy ``count``, noisy centred ``sum``, ``mean``, and ``component_<i>``, the weight of
+        the column in each component. ``explained_variance``, keyed by ``component``: ``variance``, ``ratio``.
     covariance_ : ndarray of shape (n_columns, n_columns)
         Positive semidefinite. Divided by the number of rows, not by one less.
     mean_ : ndarray of shape (n_columns,)
@@ -88,9 +88,9 @@ class CovarianceMatrix(MomentSums):
     with the spectrum that this noise most likely came from, so components below the noise are published with
     the variance common to all.
 
-    The budget is divided for a mean of half the norm bound: in squared sensitivities, an error in the products
-    enters the squared error of the covariance p**2 / 2 times, one in the sums p / 2 times, one in the count
-    once in four.
+    The budget is divided for a mean of half the norm bound, in squared sensitivities. An error in the
+    products enters the squared error of the covariance p**2 / 2 times, one in the sums p / 2 times, one in
+    the count once in four.
 
     References
     ----------

@@ -22,12 +22,12 @@ class DeclaredValues:
     kind : str
         Arrow type of the column: int64, string or bool.
     given : list of values, or {"first": int, "last": int} for integers
-        The second form stands for all integers from `first` to `last`, both included.
+        The second form means all integers from `first` to `last`, both included.
 
     Raises
     ------
     InvalidParameterError
-        When `given` is neither, or holds values of another type.
+        When `given` is neither, or has values of another type.
     """
 
     def __init__(self, column: str, kind: str, given: Any) -> None:

@@ -1,4 +1,4 @@
-"""What releases draw, as data: the events that `ptklib.accounting` composes, and their one JSON form."""
+"""The draws of releases, as data: the events that `ptklib.accounting` composes, and their one JSON form."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -221,8 +221,8 @@ class PoissonSampled(Event):
 class LocalReport(Event):
     """Noise that a device adds to its own report: no block of central rows pays for it, so it is never composed.
 
-    Neighbours are any two tables of a device, not one row more. Whoever reads what the server makes of reports learns
-    no more of a device than its report tells.
+    Neighbours are any two tables of a device, not one row more. A reader of what the server makes of reports
+    learns no more of a device than its report tells.
     """
 
     whole: Noise

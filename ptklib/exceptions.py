@@ -16,7 +16,7 @@ Messages name parameters, columns and types. They never carry a row, a value of 
 
 
 class UnmatchedWarning(UserWarning):
-    """Values may match nothing that was declared, or rows are few: the released counts do not stand out of their noise.
+    """Values may match nothing that was declared, or rows are few: the released counts do not exceed their noise.
 
     A function of released values alone, for every table and every family. Only `fit` warns, whoever calls it.
     """

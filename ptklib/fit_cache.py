@@ -17,8 +17,8 @@ _facts: ContextVar[dict[tuple[int, Callable[..., Any]], tuple[Any, Any]] | None]
 def one_fit() -> Iterator[None]:
     """Keep what `once` methods return until the block ends; parameters must not change meanwhile.
 
-    What is kept belongs to the block and to its thread, never to the estimator: after a fit that holds its parameters
-    and what it released.
+    The cache belongs to the block and to its thread, never to the estimator. After a fit the estimator has
+    its parameters and what it released.
     """
     token = _facts.set({})
     try:

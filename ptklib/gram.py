@@ -48,10 +48,11 @@ class Block:
         sums by at most ``RADIUS`` and the matrix of products by ``||q q'|| = ||q||**2 <= RADIUS**2``, both in
         the Euclidean (Frobenius) norm.
 
-    Proof. Box: entries are integers within ``w = floor(RADIUS / sqrt(p))``, and ``p w**2 <= RADIUS**2``. Ball:
-    before rounding the norm is at most ``r = RADIUS - sqrt(p) / 2 - 1``, up to a relative error of float64 below
-    ``(p + 8) 2**-53``, which is far less than the spare unit; rounding moves each of p entries by at most 1/2,
-    hence the norm by at most ``sqrt(p) / 2``. Whether and how a row is clipped depends on that row alone.
+    Proof. Box: entries are integers within ``w = floor(RADIUS / sqrt(p))``, and ``p w**2 <= RADIUS**2``.
+    Ball: before rounding the norm is at most ``r = RADIUS - sqrt(p) / 2 - 1``, up to a relative error of
+    float64 below ``(p + 8) 2**-53``, which is far less than the spare unit. Rounding moves each of p entries
+    by at most 1/2, hence the norm by at most ``sqrt(p) / 2``. Whether and how a row is clipped depends on
+    that row alone.
     """
 
     names: tuple[str, ...]

@@ -30,7 +30,7 @@ _WORD = 2**64 - 1
 
 @dataclass(frozen=True)
 class HashedDomain:
-    """Buckets that stand for the values of one column; nothing of the column is declared."""
+    """Buckets for the values of one column; nothing of the column is declared."""
 
     column: str
     width: int
@@ -71,7 +71,7 @@ class HashedDomain:
         Raises
         ------
         SchemaError
-            When the type of the column holds neither integers nor strings, booleans or floats.
+            When the type of the column has neither integers nor strings, booleans or floats.
         """
         hashes, valid = hash_keys(column, self.column, self.seed)
         buckets = buckets_of(hashes, self.width)
@@ -94,7 +94,7 @@ def bucket_of(values: Any, width: int, seed: int = 0) -> Ints:
 
 
 def hash_keys(column: Any, name: str, seed: int) -> tuple[Words, Bools | None]:
-    """Return a 64-bit hash of each entry, and which entries have one; None stands for all of them."""
+    """Return a 64-bit hash of each entry, and which entries have one; None means all of them."""
     if isinstance(column, np.ndarray):
         kind = column.dtype.kind
         if kind == "O":

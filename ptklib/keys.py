@@ -1,4 +1,4 @@
-"""Keys as they stand in columns: 64-bit integers and strings, read entry by entry."""
+"""Keys in columns: 64-bit integers and strings, read entry by entry."""
 
 from typing import Any
 
@@ -122,7 +122,7 @@ def _object_integers(column: npt.NDArray[np.object_]) -> tuple[Ints, Bools]:
 
 
 def _integer(value: object) -> int | None:
-    """Return an entry of a column of objects as the integer it stands for."""
+    """Return an entry of a column of objects as an integer."""
     number = number_of(value)
     if number is None or (isinstance(number, float) and not is_whole(number)):
         return None

@@ -26,15 +26,15 @@ def load_state(path_or_url: str | Path) -> ReleasedState:
     Raises
     ------
     FileNotFoundError
-        When there is no manifest: nothing was published there. What `ReleasedState.save` wrote is read by
-        `ReleasedState.load`.
+        When there is no manifest: nothing was published there. `ReleasedState.load` reads what
+        `ReleasedState.save` wrote.
     CorruptStateError
         When a file is missing, additional, of another size or hash than the manifest says, or not readable.
 
     Notes
     -----
     Only the manifest and the files it names are read, and no byte is parsed before its hash was checked. The
-    manifest itself is trusted as far as the place it lies in.
+    manifest itself is trusted as far as its place is.
     """
     root = str(path_or_url)
     manifest = read_json(_read(root, MANIFEST_FILE, _MANIFEST_MAX))

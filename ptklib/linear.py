@@ -86,9 +86,9 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
     Sufficient statistics are perturbed as in [1]_. That paper pays for the smallest eigenvalue to choose a
     ridge; here it is chosen from the noise, which is public, at no cost. Let A and b be the noisy moments of
     features and label, ``s`` and ``t`` the standard deviations of their entries. The normal equations
-    ``A w = b`` then carry an error of variance ``t**2 + s**2 |w|**2`` in each entry, and the best linear estimate
-    of weights of common variance ``|w|**2 / p`` is ``(A**2 + k)**-1 A b``, ``k = p (t**2 / |w|**2 + s**2)``, with
-    ``|w|**2`` from its own solution. Directions below the noise fade out, the others stay as they are.
+    ``A w = b`` then carry an error of variance ``t**2 + s**2 |w|**2`` in each entry. The best linear estimate
+    of weights of common variance ``|w|**2 / p`` is ``(A**2 + k)**-1 A b``, ``k = p (t**2 / |w|**2 + s**2)``,
+    with ``|w|**2`` from its own solution. Directions below the noise fade out, the others stay as they are.
 
     The budget is divided as for a label that features explain with a third of its half width, and means of a
     quarter of their bounds.
@@ -232,7 +232,7 @@ def solve_noisy(spectrum: Floats, target: Floats, noise: float, across: float) -
     -------
     weights : ndarray of shape (n,)
     ridge : float
-        What is added to the eigenvalues, in quadrature.
+        The number that is added to the eigenvalues, in quadrature.
     """
     positive, size = np.maximum(spectrum, 0.0), len(spectrum)
     if across == 0 and noise == 0:

@@ -92,13 +92,14 @@ class MomentSums(NoisySums):
         sums, r**2 for products.
 
     The upper triangle of a symmetric matrix gets noise of scale s on its diagonal and s / sqrt(2) beside it.
-    A row costs ``sum_i q_i**4 / (2 s**2) + sum_{i<j} (q_i q_j)**2 / s**2 = ||q||**4 / (2 s**2)``-zCDP, as much as
-    scale s everywhere would cost in the worst case: half the variance beside the diagonal is for nothing.
-    Continuous noise of these scales would be (epsilon, delta)-DP as the analytic Gaussian; discrete noise has 3
-    square units more variance in each entry, and docs/proofs/discrete-gaussian.md proves that this is enough.
+    A row costs ``sum_i q_i**4 / (2 s**2) + sum_{i<j} (q_i q_j)**2 / s**2 = ||q||**4 / (2 s**2)``-zCDP, as
+    much as scale s everywhere would cost in the worst case: half the variance beside the diagonal is for
+    nothing. Continuous noise of these scales would be (epsilon, delta)-DP as the analytic Gaussian. Discrete
+    noise has 3 square units more variance in each entry, and docs/proofs/discrete-gaussian.md proves that
+    this is enough.
 
-    Groups divide the budget so that the weighted sum of their variances is least: ``1 / m**2`` of a group, m
-    its noise in sensitivities, is proportional to the root of its weight.
+    Groups divide the budget so that the weighted sum of their variances is least. So ``1 / m**2`` of a group,
+    m its noise in sensitivities, is proportional to the root of its weight.
     """
 
     @abstractmethod
@@ -353,7 +354,7 @@ def settled_spectrum(noisy: Floats, noise: float, most: float) -> Floats:
     One at distance y from b keeps at least ``sqrt(y**2 - 4 s**2)``: what its noisy eigenvector really explains,
     and the choice of least Frobenius error [1]_. Without noise nothing changes.
 
-    What is left is projected on the spectra that are possible, so the error only falls: noise far above the rows
+    The rest is projected on the spectra that are possible, so the error only falls. Noise far above the rows
     cannot make a covariance larger than any there could be.
 
     References

@@ -19,7 +19,7 @@ def check_name(value: object, role: str) -> str:
 
 
 def check_columns(columns: object, role: str) -> tuple[str, ...]:
-    """Return a sequence of distinct names; one string stands for a sequence of one."""
+    """Return a sequence of distinct names; one string means a sequence of one."""
     if isinstance(columns, str):
         columns = (columns,)
     if not isinstance(columns, Iterable):

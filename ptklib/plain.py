@@ -1,4 +1,4 @@
-"""What a fitted estimator does to a row, as plain numbers: for readers that have no ptklib."""
+"""The action of a fitted estimator on a row, as plain numbers: for readers that have no ptklib."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

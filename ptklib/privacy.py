@@ -22,7 +22,7 @@ is that squared: 1e250 for sums and 1e290 for sums of squares."""
 
 
 class PrivacyUnit(StrEnum):
-    """What one neighbouring dataset has more or less than the other."""
+    """The difference between one neighbouring dataset and the other."""
 
     RECORD = "record"
     USER_IN_WINDOW = "user_in_window"
@@ -87,7 +87,7 @@ class Bounds:
         return cls(pair[0], pair[1])
 
     def within(self, most: float, column: str) -> Self:
-        """Return these bounds when sums of what lies between them stay within float64, with the noise in them.
+        """Return these bounds if sums of values between them stay within float64, with the noise in them.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
-    """What one release costs: a promised (epsilon, delta) with the mechanism behind it.
+    """The loss of one release: a promised (epsilon, delta) with the mechanism behind it.
 
     Parameters
     ----------

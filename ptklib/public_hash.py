@@ -82,7 +82,7 @@ def buckets_of(hashes: Words, width: int) -> Ints:
 
 
 def _word(value: object) -> int | None:
-    """Return the 64 bits of an entry that is an integer or stands for one."""
+    """Return the 64 bits of an entry that is an integer or equal to one."""
     number = int(value) if isinstance(value, bool | np.bool_) else number_of(value)
     if number is None or (isinstance(number, float) and not is_whole(number)):
         return None

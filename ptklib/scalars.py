@@ -44,7 +44,7 @@ def float_of(value: object) -> float:
 
 
 def is_whole(value: float) -> bool:
-    """Return whether a float is a whole number that stands for a 64-bit integer."""
+    """Return whether a float is a whole number within 64-bit integers."""
     return value.is_integer() and abs(value) < 2.0**63
 
 

@@ -1,8 +1,8 @@
 """How much a block teaches a model: the clipped losses of its rows, compared or released with noise.
 
-Data that a released model predicts badly teaches the PTK most. The significance of a block is the sum of the model's
-losses on it, each clipped to [0, `loss_bound`] and counted in parts of that. So it lies between 0 and the number of
-privacy units, and one unit moves it by 1 at most (budgeting paper, sections IV-B and VI-A).
+Data that a released model predicts badly teaches the PTK most. The significance of a block is the sum of the
+model's losses on it, each clipped to [0, `loss_bound`] and counted in parts of that. So it is between 0 and
+the number of privacy units, and one unit moves it by 1 at most (budgeting paper, sections IV-B and VI-A).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class LossSignificance:
         return self.units(losses) - line_units(line)
 
     def release(self, losses: npt.ArrayLike, *, pay: Callable[[PrivacyLoss], object]) -> float:
-        """Pay, and return the significance with noise, in clipped losses. What is computed from it costs nothing."""
+        """Pay, and return the significance with noise, in clipped losses. Numbers computed from it cost nothing."""
         pay(self.loss)
         exact = np.array([self.units(losses)], dtype=np.int64)
         return float(laplace(exact, l1_sensitivity=UNITS, epsilon=self.epsilon)[0] / UNITS)

@@ -86,7 +86,7 @@ class TableSchema:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedState:
-    """What a release lets out: Arrow tables and JSON. DP output, immutable, may enter the lake.
+    """The outputs of a release: Arrow tables and JSON. DP output, immutable, may enter the lake.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ class ReleasedState:
     meta : mapping
         ``format_version``, ``family`` and ``params`` (the spec), ``tables`` (schemas), ``loss`` of the last
         release, ``n_releases`` that are added up, ``noise_std`` per table and column of the accumulated
-        values, ``noise_variance`` per component, and ``defaults`` for keys outside the tables. Where devices added the
-        noise also ``guarantee``: what each of them is promised.
+        values, ``noise_variance`` per component, and ``defaults`` for keys outside the tables. If devices
+        added the noise also ``guarantee``, which is the promise to each of them.
     is_read : bool
         Whether it was made before, so that later rules of what a new one may name do not hold for it.
 

@@ -60,7 +60,7 @@ class NoisySums(DPEstimator):
     def _accumulate(
         self, exact: Units, previous: ReleasedState | None
     ) -> tuple[dict[str, Floats], dict[str, float]]:
-        """Draw the noise and add what `previous` holds: noisy values and the variance of their noise."""
+        """Draw the noise and add `previous`: noisy values and the variance of their noise."""
         plan, steps = self._plan(), self._steps()
         noisy = plan.draw(exact)
         values = {name: noisy[name].astype(np.float64) * step for name, step in steps.items()}

@@ -28,8 +28,9 @@ def as_table(data: Any) -> Any:
     Parameters
     ----------
     data : table
-        A DataFrame of pandas, a table or record batch of pyarrow; anything that exports Arrow (polars, duckdb and
-        others) or the dataframe protocol; a mapping of columns; a structured array; an array-like of rows.
+        A table in one of many forms: a DataFrame of pandas, a table or record batch of pyarrow; anything that
+        exports Arrow (polars, duckdb and others) or the dataframe protocol; a mapping of columns; a
+        structured array; an array-like of rows.
 
     Raises
     ------

@@ -43,15 +43,15 @@ _ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,
 class TeamCode(DPEstimator):
     """The description of a team's own estimator or `train_dp`: what it reads, releases and says that it loses.
 
-    It holds no code and runs none. A service that trains it does so apart, in a sandbox; a state of it can be read
-    like any other, but `transform` is for the class that the team wrote.
+    It contains no code and runs none. A service that trains it does so apart, in a sandbox. A state of it can
+    be read like any other, but `transform` is for the class that the team wrote.
 
     Parameters
     ----------
     bundle : str
-        SHA-256 of the archive that holds the code.
+        SHA-256 of the archive with the code.
     code : str
-        What in it is run, as ``module:name``: a class of estimators, or a function `train_dp`.
+        The part of it that runs, as ``module:name``: a class of estimators, or a function `train_dp`.
     eval : str, optional
         The function `eval` that belongs to a `train_dp`, in the same form.
     arguments : mapping, optional
@@ -59,8 +59,9 @@ class TeamCode(DPEstimator):
     columns : sequence of str
         Columns of the stream that it reads.
     tables : mapping of name to {"keys": [...], "columns": [[name, type], ...]}
-        What it releases. A table may also say how many "rows" it always has, and by "domains" which values its keys and
-        texts may have: {column: [value, ...]}, or {column: {"first": 0, "last": 23}} for integers.
+        What it releases. A table may also say how many "rows" it always has. By "domains" it may say which
+        values its keys and texts may have: {column: [value, ...]}, or {column: {"first": 0, "last": 23}} for
+        integers.
     selected : sequence of str
         Tables whose keys, and so whose number of rows, are part of the release.
     synthetic : mapping of column to values or (low, high), optional
@@ -77,7 +78,7 @@ class TeamCode(DPEstimator):
         The loss of each row under a state: a function `row_losses`, or `code` itself where that is a class with such a
         method. None: there is none, and then nothing is profiled, evaluated or validated.
     loss_max : float
-        The largest loss of a row, B: losses are clipped to [0, B]. All that is told of them is in parts of B.
+        The largest loss of a row, B: losses are clipped to [0, B]. All reported losses are in parts of B.
 
     Notes
     -----
@@ -86,8 +87,8 @@ class TeamCode(DPEstimator):
     :Neighbours: add or remove one unit.
     :Mechanism: unknown; the loss composes as one known by (epsilon, delta) alone.
 
-    A service clips and noises sums of `row_losses` itself. That the loss of a row depends on that row and the state
-    alone is the owner's word too, and what is released of such sums is asserted like the training.
+    A service clips and noises sums of `row_losses` itself. It is the owner's word, too, that the loss of a
+    row depends on that row and the state alone. What is released of such sums is asserted like the training.
     """
 
     bundle: Any

@@ -72,7 +72,7 @@ def warm_start(specification: Specification, central: Any) -> Floats:
     Raises
     ------
     InvalidParameterError
-        As there, or when a weight is beyond what the grid of the specification holds.
+        As there, or when a weight is beyond the grid of the specification.
 
     Notes
     -----

@@ -42,7 +42,7 @@ def least_multiplier(event: Callable[[float], Event], epsilon: float, delta: flo
 def _orders(whole: float, delta: float) -> tuple[float, ...]:
     """Return the orders of the ledger, and some near the best one of Gaussian noise of multiplier `whole`.
 
-    Any order gives a bound that holds; these decide how tight it is, also at an epsilon far below 0.01.
+    Any order gives a valid bound; these decide how tight it is, also at an epsilon far below 0.01.
     """
     near = sqrt(log(1 / delta) * 2) * whole
     return (*ORDERS, *(1 + near * 2 ** (step / 16) for step in range(-48, 17)))

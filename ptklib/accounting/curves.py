@@ -6,33 +6,34 @@ Discrete Laplace noise of scale s on integers, moved by an integer d > 0, has fo
     A = 1 / (1 + q) + tanh(1 / (2 s)) / (exp((2 a - 1) / s) - 1),   q = exp(-1 / s),
 
 by adding three geometric series (x <= 0, 0 < x < d, x >= d). Its logarithm is convex in d and zero at d = 0,
-so it is superadditive: among all integer vectors of L1 norm d, the one with a single non-zero entry is the
+so it is superadditive. Among all integer vectors of L1 norm d, the one with a single non-zero entry is the
 worst. The continuous Laplace curve is *not* a bound: at d = 1 the discrete mechanism is randomised response,
 the worst epsilon-DP mechanism there is. As s grows with d / s fixed, A tends to a / (2 a - 1), the continuous
 curve.
 
 Discrete Gaussian noise of parameter sigma is (d**2 / (2 sigma**2))-zCDP [1]_; on a Poisson sample see `sampled`.
 
-Parallel events are of disjoint parts of the data, to which each unit is assigned by itself: it meets one of them
-only. Where a coin assigns it, divergences are quasi-convex, so the greatest at each order is a bound again.
+Parallel events are of disjoint parts of the data, to which each unit is assigned by itself: it meets one of
+them only. If a coin assigns it, divergences are quasi-convex, so the greatest at each order is a bound again.
 
 OneOf is a choice that earlier outputs made between events: whatever they were, no more is lost than by the event with
 the greatest divergence at each order.
 
-Permute-and-flip and one noisy threshold of AboveThreshold are epsilon-DP, and so no worse at any order than
-randomised response of the same epsilon: the curve above at d = 1, s = 1 / epsilon.
+Permute-and-flip and one noisy threshold of AboveThreshold are epsilon-DP. So they are no worse at any order
+than randomised response of the same epsilon: the curve above at d = 1, s = 1 / epsilon.
 
-The exponential mechanism has epsilon-bounded range [2]_: ln(P / Q) lies in [t - epsilon, t] for some t in
-[0, epsilon]. x**a is convex, so E_Q[(P/Q)**a] is greatest when ln(P / Q) takes the two ends only, and then
+The exponential mechanism has epsilon-bounded range [2]_: ln(P / Q) is in [t - epsilon, t] for some t in [0,
+epsilon]. The function x**a is convex, so E_Q[(P/Q)**a] is greatest when ln(P / Q) takes the two ends only,
+and then
 
     E = exp((a - 1) t) (A - B exp(t)) / (1 - exp(-epsilon)),  A = 1 - exp(-a epsilon),
                                                              B = exp(-epsilon) - exp(-a epsilon).
 
-It is greatest at exp(t) = (a - 1) A / (a B). The curve lies below epsilon**2 / 8 times the order [2]_.
+It is greatest at exp(t) = (a - 1) A / (a B). The curve is below epsilon**2 / 8 times the order [2]_.
 docs/proofs/selection.md and threshold.md have the proofs.
 
-Thresholded noise on keys nobody declared has its delta charged beside the curve; what is left of both laws is
-as far apart as randomised response of epsilon = l1 / scale, or as two Gaussians
+Thresholded noise on keys nobody declared has its delta charged beside the curve. The rest of both laws is as
+far apart as randomised response of epsilon = l1 / scale, or as two Gaussians
 (docs/proofs/partition-selection.md).
 
 References

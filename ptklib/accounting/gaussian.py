@@ -17,8 +17,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 
     Notes
     -----
-    Any order gives a valid bound, so the orders below decide how tight the answer is, never whether it holds.
-    The best order of a zCDP curve lies near ``1 + sqrt(ln(1 / delta) / rho)``.
+    Any order gives a valid bound, so the orders below decide how tight the answer is, never whether it is
+    valid. The best order of a zCDP curve is near ``1 + sqrt(ln(1 / delta) / rho)``.
     """
     multiplier = finite_number(noise_multiplier, "noise_multiplier")
     if multiplier <= 0 or not 0 < delta < 1:

@@ -1,8 +1,9 @@
 """Privacy loss distributions: the tightest figure we can prove for a list of releases, for reports.
 
-Each event is replaced by its privacy profile (`profiles`), the profile by a pair of laws on a grid whose profile lies
-above it ("connect the dots" [1]_), and the pairs are composed by FFT; both by dp-accounting. The figure never decides
-an admission: it holds for a list of events that was fixed beforehand, not for one chosen in the light of its outputs.
+Each event is replaced by its privacy profile (`profiles`), and the profile by a pair of laws on a grid whose
+profile is above it ("connect the dots" [1]_). The pairs are composed by FFT; both by dp-accounting. The
+figure never decides an admission. It is valid for a list of events that was fixed beforehand, not for one
+chosen in the light of its outputs.
 
 References
 ----------
@@ -226,7 +227,7 @@ def _composed(leaves: Leaves, step: float, top: int) -> _Pairs:
 
 @lru_cache(maxsize=64)
 def _single(leaf: Leaf, step: float, top: int) -> _Pairs:
-    """Return a pair on the grid of `step`, from ``-top`` to `top` of its steps, whose profile lies above the leaf's."""
+    """Return a pair on the grid of `step`, from ``-top`` to `top` of its steps, whose profile is above the leaf's."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots  # takes seconds to import
 
     places = _places(leaf, step, top)

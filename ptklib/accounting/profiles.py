@@ -1,9 +1,9 @@
 """Privacy profiles of the declared events: at every epsilon, the least delta that is proven for it.
 
-A profile H(epsilon) is the greatest ``P(S) - exp(epsilon) P'(S)`` over all neighbours and all sets S of outcomes. Any
-convex upper bound of it (in ``exp(epsilon)``) that falls from 1 is the profile of a pair of laws, and pairs compose
-however adaptively the queries are chosen, as long as the list of events is fixed [1]_. docs/proofs/profiles.md proves
-each of the bounds below.
+A profile H(epsilon) is the greatest ``P(S) - exp(epsilon) P'(S)`` over all neighbours and all sets S of
+outcomes. Any convex upper bound of it (in ``exp(epsilon)``) that falls from 1 is the profile of a pair of
+laws. Pairs compose however adaptively the queries are chosen, as long as the list of events is fixed [1]_.
+docs/proofs/profiles.md proves each of the bounds below.
 
 References
 ----------
@@ -31,7 +31,7 @@ KNOTS_MAX = 400
 
 
 class PrivacyProfile(ABC):
-    """What is known of one mechanism, whether a unit is removed or added."""
+    """The known bounds of one mechanism, whether a unit is removed or added."""
 
     @abstractmethod
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
@@ -142,7 +142,7 @@ class Gaussian(PrivacyProfile):
 
     @property
     def reach(self) -> float:
-        """Where the loss of nine standard deviations ends."""
+        """The end of the loss of nine standard deviations."""
         shift = 1 / self.multiplier
         loss = shift * (9.0 + shift / 2)
         if self.rate == 1:
@@ -170,7 +170,7 @@ Leaf = Clean | Parallel
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an event consists of: mechanisms with their counts, and a chance of total failure beside them."""
+    """The parts of an event: mechanisms with their counts, and a chance of total failure beside them."""
 
     leaves: tuple[tuple[Leaf, int], ...]
     delta: float

@@ -21,7 +21,7 @@ _UNITS_MAX = 2**40
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that arrived together: **private**, but for what is left of the budget."""
+    """Rows that arrived together: **private**, except the rest of the budget."""
 
     train: Any
     test: Any

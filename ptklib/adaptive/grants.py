@@ -15,7 +15,7 @@ DELTA_PARTS = 10**24
 
 
 class GrantExceededError(PrivacyParameterError):
-    """More was asked for than is left of a grant; nothing was taken."""
+    """More was asked for than a grant still has; nothing was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Grant:
 
     Notes
     -----
-    What parts spend adds up by basic composition, whatever each of them saw of the others. Amounts are whole numbers,
-    so no sum is rounded. A part is taken once: it can be spent or divided further, and it does not return. Several
-    threads may take parts at the same time.
+    The losses of parts add up by basic composition, whatever each of them saw of the others. Amounts are
+    whole numbers, so no sum is rounded. A part is taken once: it can be spent or divided further, and it does
+    not return. Several threads may take parts at the same time.
 
     Listing 1 of [1]_ hands one epsilon to preprocessing, training and validation, which is three times epsilon. A
     pipeline of this library is given one grant and takes a part of it for each.
@@ -62,16 +62,16 @@ class Grant:
 
     @property
     def epsilon(self) -> float:
-        """What is left of epsilon; rounded down."""
+        """The epsilon that nobody has taken yet; rounded down."""
         return _at_most(self._left.epsilon, EPSILON_PARTS)
 
     @property
     def delta(self) -> float:
-        """What is left of delta; rounded down."""
+        """The delta that nobody has taken yet; rounded down."""
         return _at_most(self._left.delta, DELTA_PARTS)
 
     def covers(self, epsilon: object, delta: object = 0) -> bool:
-        """Return whether so much is left."""
+        """Return whether the grant still has so much."""
         asked = _Amount.of(epsilon, delta)
         return asked.epsilon <= self._left.epsilon and asked.delta <= self._left.delta
 
@@ -81,7 +81,7 @@ class Grant:
         Raises
         ------
         GrantExceededError
-            When less is left, of either. Nothing is taken then.
+            If the grant has less, of either. Nothing is taken then.
         PrivacyParameterError
             For an amount that is negative or no finite number.
         """
@@ -98,7 +98,7 @@ class Grant:
         return _of_amount(asked)
 
     def rest(self) -> "Grant":
-        """Take all that is left."""
+        """Take all that nobody has taken yet."""
         with self._lock:
             taken, self._left = self._left, _Amount(0, 0)
         return _of_amount(taken)

@@ -30,7 +30,7 @@ BLOCKS_MAX = 10_000
 
 
 class Progress(StrEnum):
-    """Where the training is; a function of released numbers alone."""
+    """The state of the training; a function of released numbers alone."""
 
     WAITING = "waiting"
     """More blocks, or more budget, are needed."""
@@ -62,7 +62,8 @@ class AdaptiveTraining:
     epsilon, delta : float
         Budget of each block: what is spent on any of its units' rows, by all attempts together.
     first_epsilon : float
-        What the first attempt costs. An attempt costs its epsilon, and the delta of `estimator`, on each of its blocks.
+        The loss of the first attempt. An attempt costs its epsilon, and the delta of `estimator`, on each of
+        its blocks.
     validation_share : float, default 0.2
         Part of an attempt's epsilon that its test costs.
     test_share : float, default 0.3
@@ -72,9 +73,10 @@ class AdaptiveTraining:
     most_blocks : int, default 64
         Blocks in one training, at most.
     pipeline : callable, optional
-        ``pipeline(rows, grant)`` trains on an Arrow table and returns a fitted estimator of the family of `estimator`.
-        It takes parts of the grant for preprocessing and training. Asking for more than is left is refused, and so is
-        a state that cost more than the grant. By default `estimator` is trained with all of it.
+        ``pipeline(rows, grant)`` trains on an Arrow table and returns a fitted estimator of the family of
+        `estimator`. It takes parts of the grant for preprocessing and training. Asking for more than remains
+        is refused, and so is a state that cost more than the grant. By default `estimator` is trained with
+        all of it.
 
     Notes
     -----

@@ -15,7 +15,7 @@ def array_form(estimator: Any) -> Any:
 
     Notes
     -----
-    Only parameters change, not the class. A parameter of another form than this library's is left as it is.
+    Only parameters change, not the class. A parameter of another form than this library's does not change.
     """
     params: dict[str, Any] = estimator.to_spec()["params"]
     label = params.get("label")

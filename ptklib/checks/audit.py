@@ -36,7 +36,7 @@ Verdict = Literal["consistent", "contradicted"]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def audit(
     runs : int
         Trainings; the bound grows with them, at best up to the epsilon that is really lost.
     confidence : float
-        Chance, at least, that the bound holds.
+        Probability, at least, that the bound is right.
     false_alarm : float
         Chance, at most, that an honest trainer is contradicted. The verdict has a confidence of its own, the root of
         this for each of two looks: a bound that is wrong once in a thousand audits contradicts nobody.
@@ -95,10 +95,10 @@ def audit(
 
     Notes
     -----
-    In each trial a fair coin decides whether one privacy unit is in; a score guesses: the likelihood ratio of released
-    sums, or of all that mechanisms gave out (`TranscriptScore`). The pair of datasets is the one, among those of
-    `neighbours`, in which the unit stands out most. A low bound proves nothing: the audit can contradict a guarantee,
-    never establish it. `twin` says what it is able to see.
+    In each trial a fair coin decides whether one privacy unit is in; a score guesses: the likelihood ratio of
+    released sums, or of all that mechanisms gave out (`TranscriptScore`). The pair of datasets is the one,
+    among those of `neighbours`, in which the unit is most visible. A low bound proves nothing: the audit can
+    contradict a guarantee, never establish it. `twin` says what it is able to see.
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 100:
         raise InvalidParameterError("an audit needs at least 100 runs")
@@ -140,13 +140,13 @@ def twin(estimator: Any, divisor: float = 2.0) -> Any:
     ----------
     estimator : DPEstimator
     divisor : float, default 2
-        What the noise is divided by, at least 1.
+        The number that the noise is divided by, at least 1.
 
     Notes
     -----
     Half the noise is twice the epsilon for mechanisms of ``delta=0``. For Gaussian noise it is the epsilon of
-    half the scale. For other events with a delta it is the largest epsilon at which no part of the event has less than
-    half its noise: one part has half of it, the others that or more.
+    half the scale. For other events with a delta it is the largest epsilon at which no part of the event has
+    less than half its noise. One part has half of it, the others that or more.
 
     Raises
     ------

@@ -79,10 +79,10 @@ class PureTest(LossTest):
 
     Notes
     -----
-    In each trial a fair coin decides whether the row is in. Given all scores, epsilon-DP bounds the odds of either
-    side of each coin by ``exp(epsilon)``, so the number of right guesses among those made is at most binomial [1]_,
-    whatever the scores have to do with which guesses are made. Clopper-Pearson bounds its share from below, and the
-    logit of that is the bound.
+    In each trial a fair coin decides whether the row is in. Given all scores, epsilon-DP bounds the odds of
+    either side of each coin by ``exp(epsilon)``. So the number of right guesses among those made is at most
+    binomial [1]_, however the scores decide which guesses are made. Clopper-Pearson bounds its share from
+    below, and the logit of that is the bound.
 
     References
     ----------
@@ -111,10 +111,10 @@ class ApproximateTest(LossTest):
 
     Notes
     -----
-    For the event "yes" and the event "no" the guarantee says ``p <= exp(epsilon) q + delta``. Half of both, by the fair
-    coin: with g the share of trials in which a guess is made and s the share of right ones among them,
-    ``g s <= exp(epsilon) g (1 - s) + delta``, so ``exp(epsilon) >= (s - delta / g) / (1 - s)``, which grows with
-    both shares.
+    For the event "yes" and the event "no" the guarantee says ``p <= exp(epsilon) q + delta``. Half of both,
+    by the fair coin: let g be the share of trials in which a guess is made and s the share of right ones
+    among them. Then ``g s <= exp(epsilon) g (1 - s) + delta``, so
+    ``exp(epsilon) >= (s - delta / g) / (1 - s)``, which grows with both shares.
     """
 
     epsilon: float
@@ -142,10 +142,10 @@ class GaussianTest(LossTest):
     Notes
     -----
     For Gaussian noise the promised epsilon at a small delta is far above what any event that can be observed
-    shows; a test of (epsilon, delta) would not even find noise of half the scale. What is promised is
-    stronger: ``z(p) - z(q) <= shift`` for every event of probability p with the row and q without, z being the
-    normal quantile [1]_. docs/proofs/discrete-gaussian.md makes the discrete noise no less than continuous
-    noise of the given shift. The bound is the epsilon, at the declared delta, of the shift that was found.
+    shows. A test of (epsilon, delta) would not even find noise of half the scale. The promise is stronger:
+    ``z(p) - z(q) <= shift`` for every event of probability p with the row and q without, z being the normal
+    quantile [1]_. docs/proofs/discrete-gaussian.md makes the discrete noise no less than continuous noise of
+    the given shift. The bound is the epsilon, at the declared delta, of the shift that was found.
 
     References
     ----------
@@ -180,16 +180,16 @@ class RenyiTest(LossTest):
     data processing. The bound is the epsilon, at the declared delta, of the curve multiplied by the least
     factor f that explains them.
 
-    Many parts of a small epsilon each, at delta 0, hardly ever lose all of it at once, so no number of trainings would
-    find half the noise by the sum of their epsilons; by their curve it is found. The bound is then the declared epsilon
-    times the least number c that the noise of all parts must be divided by: that multiplies the curve by ``c**2`` at
-    most, and by c at most where it is below 1.
+    Many parts of a small epsilon each, at delta 0, hardly ever lose all of it at once. So no number of
+    trainings would find half the noise by the sum of their epsilons; by their curve it is found. The bound is
+    then the declared epsilon times the least number c that the noise of all parts must be divided by.
+    Dividing by c multiplies the curve by ``c**2`` at most, and by c at most where it is below 1.
 
-    A rule that guesses for both sides needs two shares alone: g of trials in which a guess is made, s of right ones
-    among them. By the fair coin ``(g s, 1 - g, g (1 - s))`` is the mean of the law of (yes, neither, no) with the row
-    and of that of (no, neither, yes) without, and the same numbers in reverse order are the mean of the other two.
-    Rényi divergences are jointly quasi-convex [1]_ and the curve holds in both directions, so it holds between
-    the means; their divergence grows with g, and with s above 1/2.
+    A rule that guesses for both sides needs two shares alone: g of trials in which a guess is made, s of
+    right ones among them. By the fair coin ``(g s, 1 - g, g (1 - s))`` is the mean of the law of (yes,
+    neither, no) with the row and of that of (no, neither, yes) without. The same numbers in reverse order are
+    the mean of the other two. Rényi divergences are jointly quasi-convex [1]_ and the curve is valid in both
+    directions, so it is valid between the means. Their divergence grows with g, and with s above 1/2.
 
     References
     ----------
@@ -247,7 +247,7 @@ def epsilon_lower_bound(
     loss : PrivacyLoss
         What is declared.
     confidence : float
-        Chance, at least, that the bound holds.
+        Probability, at least, that the bound is right.
     explore : float
         Share of the trials, the first ones, on which the rule is chosen; the coins of the others alone give the bound.
     """
@@ -310,7 +310,7 @@ def _least_apart(
 
     Notes
     -----
-    A divergence falls when the share with the greatest ratio loses mass with the row and gains it without, so
+    A divergence falls when the share with the greatest ratio loses mass with the row and gains it without. So
     within the four bounds of shares it is least at their corner, as long as ratios stay in order there.
     """
     yes, no = scores > rule.above, scores < rule.below

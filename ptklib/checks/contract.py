@@ -1,4 +1,4 @@
-"""Checks of the estimator contract: what a fitted object holds, says and keeps to itself."""
+"""Checks of the estimator contract: the attributes, outputs and secrets of a fitted object."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ class Case:
 
     @cached_property
     def synthetic(self) -> Synthetic:
-        """What makes rows for it."""
+        """The maker of its rows."""
         return Synthetic(self.fresh(), self.columns)
 
     @cached_property
@@ -92,7 +92,7 @@ def check_unusable_epsilon_is_refused_before_data(case: Case) -> None:
 
 
 def check_holds_nothing_beyond_declared(case: Case) -> None:
-    """Check that after each method an object holds parameters, `released` and `public` attributes, and nothing else."""
+    """Check that after each method an object has parameters, `released` and `public` attributes, and nothing else."""
     estimator = case.fresh()
     parameters = set(estimator.get_params(deep=False))
     declared = {*type(estimator).released, *type(estimator).public}
@@ -303,7 +303,7 @@ CONTRACT: tuple[Callable[[Case], None], ...] = (
 
 
 def require(condition: object, message: str) -> None:
-    """Raise `AssertionError` unless `condition` holds, under ``python -O`` too."""
+    """Raise `AssertionError` unless `condition` is true, under ``python -O`` too."""
     if not condition:
         raise AssertionError(message)
 

@@ -1,4 +1,4 @@
-"""Which of scikit-learn's checks an estimator of this library is expected to fail, and why."""
+"""The checks of scikit-learn that an estimator of this library is expected to fail, and why."""
 
 from typing import Any
 

@@ -21,8 +21,8 @@ class LearnedScore:
     Notes
     -----
     Outputs on many more units like the one in question show how far a single one moves each number that is a
-    noisy sum; fits without it show the noise. What is learned decides only how telling the score is:
-    bounds come from other fits.
+    noisy sum; fits without it show the noise. The learned score decides only how much the audit sees: bounds
+    come from other fits.
     """
 
     def __init__(self, estimator: Any, pair: Neighbours) -> None:

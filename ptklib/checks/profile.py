@@ -31,11 +31,11 @@ class ProfileTest:
 
     Notes
     -----
-    Of all guesses, by a fair coin, ``(1 + delta(0)) / 2`` can be right at most, where ``delta(0)`` is the profile at
-    epsilon 0: the total variation between outputs with the row and without. `pld_advantage` composes it from the
-    profiles of all parts, so many parts and few are held against what they lose together, Gaussian noise as exactly as
-    Laplace noise. Trials are independent, so the number of right guesses is at most binomial, and one share of all
-    trials needs a bound.
+    Of all guesses, by a fair coin, ``(1 + delta(0)) / 2`` can be right at most. Here ``delta(0)`` is the
+    profile at epsilon 0: the total variation between outputs with the row and without. `pld_advantage`
+    composes it from the profiles of all parts. So many parts and few are compared with what they lose
+    together, Gaussian noise as exactly as Laplace noise. Trials are independent, so the number of right
+    guesses is at most binomial, and one share of all trials needs a bound.
 
     The bound is the epsilon, at the declared delta, of the event with all its noise divided by the least number that
     explains the share: to a fiftieth, rounded down.

@@ -25,7 +25,7 @@ _LITTLE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is publicly known of a column: its values, or the ends of its interval."""
+    """The public knowledge of a column: its values, or the ends of its interval."""
 
     values: tuple[Any, ...]
     """All values of a category; of a number (least, most)."""
@@ -107,13 +107,14 @@ class Synthetic:
     estimator : DPEstimator
         Unfitted; only its parameters are read.
     columns : mapping of column to values or (low, high), optional
-        Declarations for columns whose parameters are called otherwise than those of this library: ``domains``,
-        ``bounds``, ``max_norm``, ``classes``, ``label_bounds``. `LABEL` stands for the `y` of `fit`.
+        Declarations for columns whose parameters are called otherwise than those of this library:
+        ``domains``, ``bounds``, ``max_norm``, ``classes``, ``label_bounds``. `LABEL` is the name for the `y`
+        of `fit`.
 
     Raises
     ------
     InvalidParameterError
-        When a column is left without a declaration.
+        When a column has no declaration.
     """
 
     def __init__(self, estimator: Any, columns: Mapping[str, Any] | None = None) -> None:
@@ -220,10 +221,10 @@ class Neighbours:
 def neighbours(synthetic: Synthetic, n_amplified: int = 400) -> list[Neighbours]:
     """Return pairs that make one unit as visible as it can be.
 
-    Nothing against one unit at either end of all columns, a crowd of equal rows against one more, a crowd at the
-    other end, and one with the other label. Choices by how far rows are apart move most beside the third, residuals of
-    predictions beside the last. Where the rows of users are units of their own, a heavy row is also added to a light
-    one of its user: what is computed of a user then turns as far as one row can turn it.
+    Nothing against one unit at either end of all columns, a crowd of equal rows against one more, a crowd at
+    the other end, and one with the other label. Choices by how far rows are apart move most beside the third,
+    residuals of predictions beside the last. If the rows of users are units of their own, a heavy row is also
+    added to a light one of its user. Numbers computed of a user then turn as far as one row can turn them.
     """
     pairs = []
     for place, end in ((-1, "highest"), (0, "lowest")):

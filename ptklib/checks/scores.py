@@ -24,7 +24,7 @@ _LOOKED_AT = 2
 
 
 class Score(Protocol):
-    """What an observer computes from one training, knowing both datasets."""
+    """The score that an observer computes from one training, knowing both datasets."""
 
     visibility: float
     """How far one unit moves the outputs, in noise; compares pairs of neighbours."""
@@ -85,14 +85,15 @@ class TranscriptScore:
 
     Notes
     -----
-    What a mechanism gives out is what composition accounts for: the tables are computed from it, so an observer of all
-    of it sees more than one of the tables. A loss that is declared holds against both. Outputs are replayed on both
-    datasets, each with coins of its own where units are sampled, so the score is a function of the outputs
-    alone. When the replay with the unit leads to other tables than the one without, the tables tell what no
-    mechanism gave out: the score is `CERTAIN`.
+    Composition accounts for all outputs of a mechanism. The tables are computed from them, so an observer of
+    all of them sees more than one of the tables. A declared loss must be true against both. Outputs are
+    replayed on both datasets, each with coins of its own where units are sampled, so the score is a function
+    of the outputs alone. When the replay with the unit leads to other tables than the one without, the tables
+    tell what no mechanism gave out: the score is `CERTAIN`.
 
-    What a training noised is what its replay on the same rows would show. It stands for that replay, which halves the
-    work, where both were the same in all trainings that were looked at, and no secret sample is declared.
+    The true values that a training noised are what its replay on the same rows would show. They replace that
+    replay, which halves the work, if both were the same in all trainings that were looked at, and no secret
+    sample is declared.
     """
 
     def __init__(self, estimator: Any, pair: Neighbours) -> None:

@@ -116,8 +116,8 @@ def ptk_checks(
     estimator : DPEstimator
         An instance; its parameters choose the configuration that is checked. It is not fitted.
     columns : mapping of column to values or (low, high), optional
-        What is publicly known of columns whose parameters are not called as in this library: ``domains``,
-        ``bounds``, ``max_norm``, ``classes``, ``label_bounds``. ``"y"`` stands for the `y` of `fit`.
+        Public facts of columns whose parameters are not called as in this library: ``domains``, ``bounds``,
+        ``max_norm``, ``classes``, ``label_bounds``. ``"y"`` is the name for the `y` of `fit`.
     expected_failed_checks : mapping of check to reason, optional
         Failures that are right for this estimator, beside those every estimator of this library has; checks of
         scikit-learn are called ``sklearn_check_...``. A check

@@ -11,7 +11,7 @@ from ptklib.exceptions import UnmatchedWarning
 
 @contextmanager
 def few_rows() -> Iterator[None]:
-    """Fit without the warning that counts do not stand out of their noise: checks have few rows."""
+    """Fit without the warning that counts do not exceed their noise: checks have few rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmatchedWarning)
         yield

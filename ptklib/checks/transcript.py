@@ -1,9 +1,9 @@
-"""What the mechanisms of one training gave out, and how much likelier that was with a unit than without it.
+"""The outputs of the mechanisms of one training, and how much likelier they were with a unit than without it.
 
-A training is noise on exact numbers, and arithmetic on what came out. `record` keeps both sides of each draw; `replay`
-trains on other rows and gives out the same once more, so that the exact numbers of the other rows are seen for the
-same outputs, however a later draw depends on earlier ones. Only audits of made-up rows do this: exact numbers are
-private.
+A training is noise on exact numbers, and arithmetic on what came out. `record` keeps both sides of each draw.
+`replay` trains on other rows and gives out the same once more. So the exact numbers of the other rows are
+seen for the same outputs, however a later draw depends on earlier ones. Only audits of made-up rows do this:
+exact numbers are private.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ def replay(transcript: Transcript, train: Train, *, to_the_end: bool = True) -> 
     Parameters
     ----------
     to_the_end : bool
-        Whether training goes on after the last draw: what follows is arithmetic on what was given out.
+        Whether training continues after the last draw: the rest is arithmetic on what was given out.
 
     Raises
     ------

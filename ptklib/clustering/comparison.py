@@ -38,15 +38,15 @@ def nearer(
 
     Notes
     -----
-    Post-processing: an estimate of the summed gain of all rows, in standard deviations of its own noise. The estimate
-    starts from rows spread evenly over the box. On each level, a count that stands out of the noise moves rows into
-    its cell, from the other cells of the same parent. So clusters narrower than the coarsest cells are judged where
-    they are.
+    Post-processing: an estimate of the summed gain of all rows, in standard deviations of its own noise. The
+    estimate starts from rows spread evenly over the box. On each level, a count that exceeds the noise moves
+    rows into its cell, from the other cells of the same parent. So clusters narrower than the coarsest cells
+    are judged where they are.
 
-    The centres come from the same counts. Where these are mostly noise, the centres are where the noise is, and the
-    estimate would say that they fit. So only counts that noise is unlikely to produce take part. The coarsest level
-    takes part as a whole when its energy is clear. Its deviation then includes every cell, also those that look
-    empty: centres that leave much of the box far away must gain much elsewhere.
+    The centres come from the same counts. If these are mostly noise, the centres are where the noise is, and
+    the estimate would say that they fit. So only counts that noise is unlikely to produce take part. The
+    coarsest level takes part as a whole when its energy is clear. Its deviation then includes every cell,
+    also those that look empty: centres that leave much of the box far away must gain much elsewhere.
     """
     best, spread = consistent(counts, variances, dimension)
     tables = [table.reshape(-1) for table in best]
@@ -80,7 +80,7 @@ def nearer(
 
 
 def standing_out(families: Floats, variance: float) -> Bools:
-    """Return which of some noisy counts stand out of their siblings, by more than noise may explain.
+    """Return which of some noisy counts exceed their siblings by more than noise may explain.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from ptklib.release import ReleasePlan
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What was released of all rows so far."""
+    """The release of all rows so far."""
 
     centres: Floats
     """Within the bounds. Shape (k, n_columns)."""

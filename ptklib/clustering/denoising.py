@@ -37,10 +37,11 @@ def denoised(
 
     Notes
     -----
-    Noise leaves small weights in empty cells. They are far from a narrow cluster, and move its mean by more than the
-    cluster is wide. The mean of the cells that are surely not empty, the core, has no such part. The difference of the
-    two means is shrunk by the share of noise in it (James-Stein): its noise is that of all cells next to the centre,
-    by the square of their distance. So rows that are really far from the core keep their weight.
+    Noise leaves small weights in empty cells. They are far from a narrow cluster, and move its mean by more
+    than the cluster is wide. The mean of the cells that are surely not empty, the core, has no such part. The
+    difference of the two means is shrunk by the share of noise in it (James-Stein). Its noise is that of all
+    cells next to the centre, by the square of their distance. So rows that are really far from the core keep
+    their weight.
     """
     k, levels = len(centres), LEVELS[dimension]
     spread = np.asarray(consistent(counts, variances, dimension)[1])

@@ -74,24 +74,26 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
     :Neighbours: add or remove one unit.
     :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids, and on the sums of the
-        offsets of each centre's rows from the middles of their finest cells. Zoom: the same with Laplace noise, or
-        counts of the finest cells, then permute-and-flip among intervals of each column for each narrow cluster, and
-        noise on the summed offsets of its rows from their middles (docs/proofs/zoom.md). Lloyd: the same
-        noise on counts, clipped offsets and clipped squared offsets per centre in each round, after one
-        measurement of mean and spread; Gaussian noise also on the counts and means of a tree of random halves,
-        where the rounds start [4]_.
+        offsets of each centre's rows from the middles of their finest cells. Zoom: the same with Laplace
+        noise, or counts of the finest cells and then a search of narrow clusters. The search has
+        permute-and-flip among intervals of each column for each narrow cluster, and noise on the summed
+        offsets of its rows from their middles (docs/proofs/zoom.md). Lloyd: one measurement of mean and
+        spread, then the same noise on counts, clipped offsets and clipped squared offsets per centre in each
+        round. With Gaussian noise also on the counts and means of a tree of random halves, where the rounds
+        start [4]_.
     :Sensitivity: grid: one row moves one count per level by 1, and the offsets of one centre by ``2**10`` units in each
-        column. Zoom: also one number of rows by 1, and the scores of intervals by ``2**6`` units, all in one direction.
-        Lloyd: one row moves one count by 1, one sum of
-        offsets by ``2**20`` units (L1 or L2) and one sum of squares by as much, in each round; in the tree one
-        count per level by 1 and the sums of one leaf by ``2**20`` units (L2).
+        column. Zoom: also one number of rows by 1, and the scores of intervals by ``2**6`` units, all in one
+        direction. Lloyd: one row moves one count by 1, one sum of offsets by ``2**20`` units (L1 or L2) and
+        one sum of squares by as much, in each round. In the tree it moves one count per level by 1 and the
+        sums of one leaf by ``2**20`` units (L2).
 
     `transform` gives the distance to each centre and `predict` the index of the nearest, as scikit-learn's
     `KMeans` does. Values are clamped to the bounds there as in `fit`. A row with a missing or infinite value is
     dropped by `fit`; in `transform` a missing value takes the released mean of its column.
 
-    Where noise may explain that rows are nearer to the centres found than to centres spread evenly over the box, the
-    latter are released: judged by the noisy counts themselves (grid, zoom), or by a last measurement (Lloyd).
+    The centres found may be no nearer to the rows than centres spread evenly over the box, as far as noise
+    can tell. Then the latter are released. The noisy counts themselves decide (grid, zoom), or a last
+    measurement (Lloyd).
 
     With a grid or a zoom a continued state adds up: the centres are those of all rows so far. Only a narrow cluster
     that has moved away from its centre is where its newest rows are. With Lloyd the previous centres are where the

@@ -115,7 +115,7 @@ def totals(cells: Ints, offsets: Floats | Ints) -> tuple[Ints, Ints]:
     Parameters
     ----------
     cells, offsets : ndarray of shape (n_columns, n_rows)
-        The cell of each row along each axis, and where it lies in it.
+        The cell of each row along each axis, and the place of the row in it.
     """
     dimension, n = len(cells), LEVELS[len(cells)][-1]
     codes = cells[0]
@@ -140,7 +140,7 @@ def offsets_of(owners: Ints, occupied: Ints, offsets: Ints, k: int, dimension: i
 
 
 def shifts(moved: Noisy, rows: Floats, count_variance: float, dimension: int) -> Floats:
-    """Return how far the rows of each centre lie from the middles of their cells, as shares of the box.
+    """Return how far the rows of each centre are from the middles of their cells, as shares of the box.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def shifts(moved: Noisy, rows: Floats, count_variance: float, dimension: int) ->
 
     Notes
     -----
-    Posterior means. The prior variance of an offset is estimated over all centres from the release itself. Where noise
-    may explain all of it, nothing moves.
+    Posterior means. The prior variance of an offset is estimated over all centres from the release itself. If
+    noise may explain all of it, nothing moves.
     """
     sums = (moved.values / OFFSET).reshape(-1, dimension)
     noise, most = moved.variance / OFFSET**2, 1 / 3  # an even spread over the cell has this variance
@@ -211,11 +211,11 @@ def weighted_points(
     Notes
     -----
     Post-processing. Each count is first averaged with the sum of the finer counts inside it, weighted by
-    precision [1]_. From the top down, the count of a cell is then divided over its children: their noisy counts
-    are projected on the simplex of non-negative numbers with that sum, which makes empty cells exactly zero. A
-    cell whose count does not exceed twice the noise of one child is not divided. On the coarsest level deviations
-    from equal counts are shrunk by the share of noise in them (James-Stein), so noise alone gives a flat box, and a
-    cell that looks empty keeps a part of what its noise may hide.
+    precision [1]_. From the top down, the count of a cell is then divided over its children. Their noisy
+    counts are projected on the simplex of non-negative numbers with that sum, which makes empty cells exactly
+    zero. A cell whose count does not exceed twice the noise of one child is not divided. On the coarsest
+    level deviations from equal counts are shrunk by the share of noise in them (James-Stein). So noise alone
+    gives a flat box, and a cell that looks empty keeps a part of what its noise may hide.
 
     References
     ----------

@@ -74,10 +74,10 @@ def plan_rounds(
 
     Notes
     -----
-    What is measured in a round depends on the released centres of the round before: adaptive composition,
-    basic for Laplace noise (the shares of epsilon add up), Gaussian for Gaussian noise (the shares of the
-    squared sensitivity in units of the noise add up). With
-    ``delta > 0`` the noise is Gaussian and offsets are clipped in L2, otherwise Laplace and L1.
+    The measurement of a round depends on the released centres of the round before, so composition is
+    adaptive. It is basic for Laplace noise (the shares of epsilon add up) and Gaussian for Gaussian noise
+    (the shares of the squared sensitivity in units of the noise add up). With ``delta > 0`` the noise is
+    Gaussian and offsets are clipped in L2, otherwise Laplace and L1.
     """
     widths = [int(w) for w in half_widths]
     gaussian = check_delta(delta) > 0
@@ -119,7 +119,7 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
     that they brought rows nearer. It counts all of what any row may lose, so a few rows far away weigh as much as
     they cost.
 
-    Where the noise hides the mean of one centre's rows, all rounds measure the mean of all rows instead, and the
+    If the noise hides the mean of one centre's rows, all rounds measure the mean of all rows instead, and the
     centres are those of a flat box around it. Rows per centre are judged by the noisy number of rows.
     """
     with one_thread():
@@ -174,8 +174,8 @@ class _Measured:
 
         Notes
         -----
-        The prior variance of a coordinate is estimated over all centres from the release itself. Where noise
-        may explain all of it centres stay, so a release without signal keeps the centres it started from.
+        The prior variance of a coordinate is estimated over all centres from the release itself. If noise may
+        explain all of it, centres stay, so a release without signal keeps the centres it started from.
         """
         k, dimension = self.sums.shape
         sizes = np.maximum(self.counts, 0.0)
@@ -195,7 +195,7 @@ class _Measured:
         Notes
         -----
         A centre may go when its rows lose less by joining the nearest other centre than a wide cluster has
-        above the lower quartile of mean squared offsets, with the largest of k noises to spare on both sides.
+        above the lower quartile of mean squared offsets. Both sides have the largest of k noises to spare.
         """
         k, dimension = centres.shape
         if not 3 <= k <= _RELOCATED_MAX:
@@ -234,7 +234,7 @@ class _Rounds:
         self.number = rounds_of(len(half_widths), plan.epsilons is None)
 
     def spread(self) -> tuple[Floats, Floats, float]:
-        """Return the middle and the half width of a box most rows lie in, in units, and the number of rows.
+        """Return the middle and the half width of a box with most rows in it, in units, and the number of rows.
 
         Notes
         -----
@@ -385,8 +385,8 @@ def _largest_loss(first: Ints, last: Ints, half_widths: Ints) -> float:
     Notes
     -----
     Let f be the first centre next to x. For any last centre c the difference is at most
-    ``|x - c|^2 - |x - f|^2 = |c|^2 - |f|^2 + 2 x (f - c)``, which is linear in x and so largest in a corner; and at
-    most ``|x - c|^2``, largest in the corner across from c.
+    ``|x - c|^2 - |x - f|^2 = |c|^2 - |f|^2 + 2 x (f - c)``, which is linear in x and so largest in a corner.
+    It is also at most ``|x - c|^2``, largest in the corner across from c.
     """
     widths, points = half_widths.astype(np.float64), last.astype(np.float64)
     squares = (points**2).sum(axis=1)

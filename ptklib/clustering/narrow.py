@@ -64,7 +64,7 @@ class Region:
         return Region(low, high, self.rows + other.rows, max(self.evidence, other.evidence))
 
     def recounted(self, finest: Noisy, dimension: int) -> "Region":
-        """Return the region with its rows in some other counts, 0 where they do not stand out of the noise."""
+        """Return the region with its rows in some other counts, 0 for those within the noise."""
         inside = as_table(finest.values, dimension)[box_of(self.low, self.high)]
         rows = float(inside.sum())
         seen = rows > _SEEN * sqrt(finest.variance * inside.size)
@@ -90,12 +90,12 @@ def narrow_regions(finest: Noisy, total: Noisy, dimension: int, k: int) -> list[
 
     Notes
     -----
-    The clearest window of one to three cells a side is taken and its cells are set to zero, again and again, until
-    noise could explain the next. Chernoff bounds the tail of a sum of Laplace noise. Windows that touch make one
-    region. Where fewer regions than clusters are found, those with most rows hold several. Then none may have much
-    fewer rows for each of its clusters than an average cluster has: otherwise others may lie unseen elsewhere. A region
-    of so few rows that may be noise is no cluster either. Rows elsewhere are far from all centres, and cost more than
-    precise centres save.
+    The clearest window of one to three cells a side is taken and its cells are set to zero, again and again,
+    until noise could explain the next. Chernoff bounds the tail of a sum of Laplace noise. Windows that touch
+    make one region. If fewer regions than clusters are found, those with most rows contain several. Then none
+    may have much fewer rows for each of its clusters than an average cluster has: otherwise others may be
+    unseen elsewhere. A region of so few rows that may be noise is no cluster either. Rows elsewhere are far
+    from all centres, and cost more than precise centres save.
     """
     counts, n_rows = as_table(finest.values, dimension), float(total.values[0])
     candidates = _clear_regions(counts, _scale(finest.variance), k)

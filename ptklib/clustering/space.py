@@ -49,7 +49,7 @@ class Box:
         return np.clip(rows, self.low, self.low + self.width)
 
     def shares(self, rows: Floats) -> Floats:
-        """Return where rows lie in the box, from 0 to 1 in each column."""
+        """Return the places of rows in the box, from 0 to 1 in each column."""
         return np.clip((self.clip(rows) - self.low) / self.width, 0.0, 1.0)
 
     def at(self, shares: Floats) -> Floats:
@@ -57,7 +57,7 @@ class Box:
         return self.clip(self.low + np.clip(shares, 0.0, 1.0) * self.width)
 
     def places(self, shares: Floats) -> Floats:
-        """Return where the rows at some shares of the box lie in its metric."""
+        """Return the places, in the metric of the box, of rows at some shares of the box."""
         return self.at(shares) * self.factor
 
     def quantise(self, rows: Floats) -> Ints:
@@ -65,7 +65,7 @@ class Box:
         return np.rint((2 * self.shares(rows) - 1) * self.half_widths).astype(np.int64)
 
     def restore(self, units: Any) -> Floats:
-        """Return the rows some units stand for."""
+        """Return the rows at some places given in units."""
         return self.at((np.asarray(units, dtype=np.float64) / self.half_widths + 1) / 2)
 
     def distances(self, rows: Floats, centres: Floats) -> Floats:

@@ -78,7 +78,7 @@ def grow(
         length whatever the rows are.
 
     Nearby rows are on the same side of most planes: locality-sensitive hashing, as in [1]_. A node is divided
-    while its halves have rows enough for their means to stand out of the noise.
+    while its halves have rows enough for their means to exceed the noise.
 
     References
     ----------
@@ -139,7 +139,7 @@ def _planes(spread: Floats) -> Ints:
 
 
 def _sides(rows: Ints, middle: Ints, planes: Ints) -> Ints:
-    """Return one bit per plane: on which side of it a row lies; exact."""
+    """Return one bit per plane: the side of it on which a row is; exact."""
     normals, powers = planes.T.astype(np.float64), 1 << np.arange(len(planes))
     sides = np.zeros(len(rows), dtype=np.int64)
     for part in _batches(len(rows)):

@@ -78,7 +78,8 @@ def plan_zoom(dimension: int, k: int, epsilon: object, rows_per_unit: int = 1) -
 
     Notes
     -----
-    :Sensitivity: as `ptklib.clustering.grid.plan_counts`. The number of rows moves by 1. A row lies in one region. In
+    :Sensitivity: as `ptklib.clustering.grid.plan_counts`. The number of rows moves by 1. A row is in one
+    region. In
         each selection of its region it moves the scores in one direction, by ``_SCORE`` at most; a region has one
         selection for each of its clusters and columns. A row adds to one mean.
 
@@ -108,7 +109,7 @@ def plan_zoom(dimension: int, k: int, epsilon: object, rows_per_unit: int = 1) -
 
 
 def _selections(narrow: ReleasePlan, dimension: int, k: int, shared: int) -> Event:
-    """Return the event of all intervals, where no region holds more than `shared` clusters.
+    """Return the event of all intervals, if no region has more than `shared` clusters.
 
     There are ``k * dimension`` selections, of which a row meets at most ``shared * dimension``.
     """
@@ -150,7 +151,7 @@ def cells(positions: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class NarrowCluster:
-    """A box of intervals, one for each column, that holds a cluster."""
+    """A box of intervals, one for each column, around a cluster."""
 
     middle: Floats
     half: Floats

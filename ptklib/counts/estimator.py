@@ -45,7 +45,7 @@ class CountFeaturizer(Labelled, NoisySums):
         Public values of a feature: integers, strings or booleans. An unknown value adds nothing to the table
         of that feature.
     hash_buckets : mapping of column to int, or int, optional
-        Features whose values fall into so many buckets; one number stands for all `features` that neither
+        Features whose values fall into so many buckets. One number is for all `features` that neither
         `domains` nor `select` names. The key of the table is ``<feature>_bucket``; `bucket_of` finds it.
     hash_seed : int
         Seed of the hash, from 0 to 2**64 - 1. Public: it is part of the state.
@@ -64,8 +64,8 @@ class CountFeaturizer(Labelled, NoisySums):
     ----------
     tables_ : dict of str to pyarrow.Table
         Released. Per feature: the key column; ``count_<class>``, noisy and unclipped; ``p_<class>``,
-        smoothed. A selected feature's table holds the released values in ascending order and ``noise_std``,
-        the noise in each count of a value, which is smaller for values selected later.
+        smoothed. A selected feature's table has the released values in ascending order. It also has
+        ``noise_std``, the noise in each count of a value, which is smaller for values selected later.
     noise_std_ : dict
         Standard deviation of the noise of each accumulated count, of a value known since the first release.
     defaults_ : dict
@@ -139,7 +139,7 @@ class CountFeaturizer(Labelled, NoisySums):
         raise InvalidParameterError(f"{feature!r} is not a hashed feature")
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
-        """Merge parts of this configuration; no part at all stands for an empty block."""
+        """Merge parts of this configuration; no part at all means an empty block."""
         start = PartialStatistics(type(self).__name__, self._fingerprint(), self._empty())
         selected = self._selected()
         merged = merge_all(start, parts, {name for feature in selected for name in feature.vectors})

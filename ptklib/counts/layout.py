@@ -55,7 +55,7 @@ class Layout:
         return pa.table({name: data[name] for name in schema.names}, schema=schema)
 
     def defaults(self, feature: Feature, share: Floats, noise_std: float) -> dict[str, float]:
-        """Return what stands for a value that the feature's table does not have."""
+        """Return the entries for a value that the feature's table does not have."""
         defaults = dict.fromkeys(self.counts, 0.0)
         defaults |= dict(zip(self.probabilities, share.tolist(), strict=True))
         return defaults | {NOISE: noise_std} if isinstance(feature, SelectedKeys) else defaults

@@ -33,9 +33,9 @@ def plan_counts(
 
     Notes
     -----
-    A row touches one cell of each table whether its values are declared or not, so epsilon is divided as if all
-    were declared, and the counts a threshold is held against are the ones that are released. With Laplace noise
-    the thresholds share all of delta; with Gaussian noise they share half of it.
+    A row touches one cell of each table whether its values are declared or not. So epsilon is divided as if
+    all were declared, and the counts that are compared with a threshold are the ones that are released. With
+    Laplace noise the thresholds share all of delta; with Gaussian noise they share half of it.
     """
     slack = check_delta(delta)
     if not selected:

@@ -225,8 +225,8 @@ def taken(column: Any, places: Ints) -> Any:
 def readable(column: Any) -> Any:
     """Return a column as an array of numbers or booleans, or as a list, tuple or range; nothing is raised.
 
-    All entries of a type that holds no numbers, booleans or texts are missing (None), and so is an entry that cannot be
-    read, such as a text which is no UTF-8.
+    All entries of a type other than numbers, booleans and texts are missing (None). So is an entry that
+    cannot be read, such as a text which is no UTF-8.
     """
     if isinstance(column, np.ndarray):
         if column.dtype.kind in _PLAIN:
@@ -245,7 +245,7 @@ def readable(column: Any) -> Any:
 
 
 def _is_known(kind: Any) -> bool:
-    """Return whether Arrow's type holds numbers, booleans or texts."""
+    """Return whether Arrow's type is one of numbers, booleans or texts."""
     from pyarrow import types
 
     ours = types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_string

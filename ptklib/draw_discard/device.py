@@ -39,7 +39,7 @@ _TAKEN = "ticket-used"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server asks of a device.
+    """The settings that a server asks of a device.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ class Device:
     home : str or Path
         A folder of its own for the odometer: see `Odometer`.
     limits : Limits, optional
-        What the person allows; used where the home keeps no limits yet. Afterwards those of the home count, and
-        `allow` changes them. So a new version of an app cannot allow more by itself.
+        The limits that the person allows; used if the home has no limits yet. Afterwards those of the home
+        count, and `allow` changes them. So a new version of an app cannot allow more by itself.
     tickets : callable, optional
         Returns a new ticket: the app asks its backend for one. Or give `contribute` the ticket.
     ask : callable, optional
@@ -115,8 +115,9 @@ class Device:
     timeout_seconds : float, default 30
         For one request.
     pace_seconds : float, default 1
-        Draw and put are sent so long after the answer before, and larger models after a multiple of it that is fixed
-        before rows are read (`paces`): the time that a device computes depends on its rows, and is not seen.
+        Draw and put are sent so long after the answer before. Larger models wait a multiple of it that is
+        fixed before rows are read (`paces`). The computing time of a device depends on its rows, and is not
+        seen.
     tls : ssl.SSLContext, optional
         For a private certificate authority.
 

@@ -37,7 +37,7 @@ class EncodedRows:
     places : ndarray of shape (n_rows, n_columns), int32
         Number of a weight, from 0 to ``n_inputs - 1``, for the intercept, each feature and each cross.
     values : ndarray of shape (n_rows, n_columns), uint16
-        What the weight is multiplied by, from 0 to `ONE`.
+        The factor of the weight, from 0 to `ONE`.
     labels : ndarray of shape (n_rows,), int64
         From 0 to `FINE`; of a softmax model, the number of the class.
     """
@@ -64,11 +64,12 @@ def encode_rows(specification: Specification, rows: Any) -> EncodedRows:
     Returns
     -------
     EncodedRows
-        A number beyond its bounds, or infinite, becomes the bound. A number that is missing, NaN or beyond float64, and
-        anything that is no number, becomes 0 (that is the lower bound). A value that was not declared, or is missing,
-        uses no weight, nor do its crosses. A row whose label is missing, NaN or no number, or no declared class, is
-        left out. Booleans count as the numbers 0 and 1, but as a category only among booleans. An entry that cannot be
-        read is missing, and so are all of a column of dates, times or another type.
+        A number beyond its bounds, or infinite, becomes the bound. A number that is missing, NaN or beyond
+        float64, and anything that is no number, becomes 0 (that is the lower bound). A value that was not
+        declared, or is missing, uses no weight, nor do its crosses. A row is dropped if its label is missing,
+        NaN, no number or no declared class. Booleans count as the numbers 0 and 1, but as a category only
+        among booleans. An entry that cannot be read is missing, and so are all of a column of dates, times or
+        another type.
 
     Raises
     ------
@@ -79,8 +80,8 @@ def encode_rows(specification: Specification, rows: Any) -> EncodedRows:
 
     Notes
     -----
-    What a row becomes depends on that row alone, through comparisons, subtractions, divisions and rounding of float64,
-    so that a client in another language computes the same numbers.
+    The encoding of a row depends on that row alone, through comparisons, subtractions, divisions and rounding
+    of float64. So a client in another language computes the same numbers.
 
     Takes at most 6 bytes for each row and column of the model, beside those of a block of rows.
 

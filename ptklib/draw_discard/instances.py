@@ -129,8 +129,8 @@ def generations(k: int, n_puts: int, chance: float) -> int:
 
     Notes
     -----
-    Backwards in time, a put is on the line of an instance with probability 1 / k, whatever the other puts are, so the
-    number of reports on it is binomial.
+    Backwards in time, a put is on the line of an instance with probability 1 / k, whatever the other puts
+    are. So the number of reports on it is binomial.
     """
     if k == 1:
         return n_puts
@@ -153,9 +153,10 @@ def spam_multiple(specification: Specification, refused_rate: float, n_reports: 
 
     Notes
     -----
-    An instance is at most ``(k - 1) / sqrt(k)`` sample deviations from the mean (Samuelson's inequality), a step is at
-    most `reach`, and the noise of no weight exceeds its quantile but with probability `refused_rate`. So t holds
-    whatever the genealogy of the instances is: docs/proofs/draw_discard.md, "Spam".
+    An instance is at most ``(k - 1) / sqrt(k)`` sample deviations from the mean (Samuelson's inequality). A
+    step is at most `reach`, and the noise of no weight exceeds its quantile but with probability
+    `refused_rate`. So t is valid whatever the genealogy of the instances is: docs/proofs/draw_discard.md,
+    "Spam".
 
     References
     ----------
@@ -182,9 +183,9 @@ def drift_limit(specification: Specification, n_reports: int, rate: float) -> fl
 
     Notes
     -----
-    Holds for instances that began as `start_instances` makes them, when no report is refused for its noise. It bounds
-    steps that all point the same way, and so does not tell honest devices that agree from poison that hides among them:
-    docs/proofs/draw_discard.md, "Spam".
+    True for instances that began as `start_instances` makes them, when no report is refused for its noise. It
+    bounds steps that all point the same way, and so does not tell honest devices that agree from poison that
+    hides among them: docs/proofs/draw_discard.md, "Spam".
     """
     s, chance = specification, _checked_rate(rate)
     puts = whole_number(n_reports, "n_reports", 0, 2**53)
@@ -224,8 +225,9 @@ class HonestRange:
 
         Notes
         -----
-        The deviation is the sample's or the root of the public variance ``k * sigma**2 / 2``, whichever is larger: one
-        run's sample variance swings from a third to three times that, in all weights together.
+        The deviation is the sample's or the root of the public variance ``k * sigma**2 / 2``, whichever is
+        larger. The sample variance of one run swings from a third to three times that, in all weights
+        together.
 
         Of honest reports, at most `refused_rate` are outside if they began with one of these instances, or with one
         that was put at most `n_puts` puts later. One that began with an instance which was discarded before is outside

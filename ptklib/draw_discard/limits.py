@@ -13,7 +13,7 @@ SECONDS_MAX = 366 * 86400
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a person allows a device to lose.
+    """The loss that a person allows to a device.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamLimits:
-    """What a stream says that it takes from one device; fixed for the life of a stream."""
+    """The reports that a stream takes from one device; fixed for the life of a stream."""
 
     report_epsilon: float
     reports_per_window: int

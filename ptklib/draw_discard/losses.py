@@ -1,4 +1,4 @@
-"""What a report loses, for the whole model and for one weight of it."""
+"""The loss of a report, for the whole model and for one weight of it."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -24,15 +24,15 @@ def reports_needed(specification: Specification) -> int:
 
     Notes
     -----
-    A line of instances has one report of k, since a report replaces one instance of k. After T reports noise has moved
-    each weight by ``sigma * sqrt(T / k)`` on average. Steps have moved it by ``c * T / k`` at most, where c is the
-    longest step when all p weights share it evenly: ``reach / p`` for ``clip="l1"``, ``reach / sqrt(p)`` for "l2", and
-    ``reach`` for "coordinate". The number is where the square of their ratio, ``T * c**2 / (k * sigma**2)``, reaches
-    `SIGNAL`. The learning rate cancels out. For Laplace noise and "l1" or "l2" it is ``SIGNAL * 8 * k * p**2 /
-    epsilon**2``.
+    A line of instances has one report of k, since a report replaces one instance of k. After T reports noise
+    has moved each weight by ``sigma * sqrt(T / k)`` on average. Steps have moved it by ``c * T / k`` at most,
+    where c is the longest step when all p weights share it evenly. That is ``reach / p`` for ``clip="l1"``,
+    ``reach / sqrt(p)`` for "l2", and ``reach`` for "coordinate". The number is where the square of their
+    ratio, ``T * c**2 / (k * sigma**2)``, reaches `SIGNAL`. The learning rate cancels out. For Laplace noise
+    and "l1" or "l2" it is ``SIGNAL * 8 * k * p**2 / epsilon**2``.
 
-    It counts noise alone: how many reports a model needs without any, and how many more with a learning rate that is
-    too small or too large, it does not say.
+    It counts noise alone. It does not say how many reports a model needs without any noise, and how many more
+    with a learning rate that is too small or too large.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What a device has lost so far, in a file that is written before anything is sent."""
+"""The losses of a device so far, in a file that is written before anything is sent."""
 
 import os
 import re
@@ -31,13 +31,14 @@ class Odometer:
     Parameters
     ----------
     home : str or Path
-        A folder of its own, which is made when something is written. It holds ``odometer.json``, for people to read,
-        and ``odometer.mark``, a line for each time that the former was written.
+        A folder of its own, which is made when something is written. It contains ``odometer.json``, for
+        people to read, and ``odometer.mark``, a line for each time that the former was written.
 
     Notes
     -----
-    A file that is missing, damaged or older than its mark is refused, not begun anew. Whoever takes both away, or puts
-    a copy of both back, begins an odometer that knows less: keep the folder out of backups that are restored.
+    A file that is missing, damaged or older than its mark is refused, not begun anew. A device whose two
+    files were removed, or replaced by an old copy of both, begins an odometer that knows less. So keep the
+    folder out of backups that are restored.
     """
 
     def __init__(self, home: str | os.PathLike[str]) -> None:
@@ -178,9 +179,9 @@ def refuse_beyond(record: Record, report: Report, columns: Sequence[str]) -> Non
     ----------
     record : Record
     report : Report
-        What would be sent.
+        The report that would be sent.
     columns : sequence of str
-        What would go into it.
+        The model that would get it.
 
     Raises
     ------
@@ -237,7 +238,7 @@ def _refuse_jump(last: Report, report: Report) -> None:
 def widened(limits: Limits | None, report: Report, columns: Sequence[str]) -> Limits:
     """Return the least limits, above those given, that a report of these columns is within.
 
-    Where none are given, numbers of reports are the stream's, and few: a server may say any.
+    If none are given, numbers of reports are the stream's, and few: a server may say any.
     """
     if limits is None:
         limits = Limits(

@@ -1,4 +1,4 @@
-"""What released weights predict, in float64, and how far that is from the labels."""
+"""Predictions of released weights, in float64, and their distance from the labels."""
 
 import numpy as np
 

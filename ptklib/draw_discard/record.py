@@ -32,7 +32,7 @@ class Report:
     epsilon, delta : float
         Loss of the whole report.
     limits : StreamLimits
-        What the stream said of itself.
+        The stream's own description.
     """
 
     at: datetime
@@ -98,7 +98,7 @@ class Record:
     previous : str
         SHA-256 of the text before; empty for the first.
     limits : Limits or None
-        What the person allows; None if nobody was asked yet.
+        The limits that the person allows; None if nobody was asked yet.
     reports : tuple of Report
         In the order in which they were sent.
     """

@@ -63,7 +63,7 @@ class Devices:
     ----------
     specification : Specification
     starts : ndarray of shape (n_devices + 1,), int64
-        Where the rows of each device begin among all that have a label, and where the last ones end.
+        The first rows of each device among all that have a label, and the end of the last ones.
     labels : ndarray of shape (n_rows,), int64
     places, values : ndarray of shape (n_rows, n_columns)
         As in `EncodedRows`; without rows where `dense` has them.
@@ -152,7 +152,7 @@ class Devices:
         return steps
 
     def _dense_gradients(self, firsts: Ints, counts: Ints, instances: Weights) -> Ints:
-        """Return what `mean_gradients` does: the same whole numbers, by products of matrices that float64 holds."""
+        """Return the result of `mean_gradients`: the same whole numbers, by products of float64 matrices."""
         specification = self.specification
         n, n_rows = len(counts), max(int(counts.max()), 1)
         used = np.arange(n_rows) < counts[:, np.newaxis]
@@ -175,14 +175,15 @@ class Simulation:
     ----------
     devices : Devices
     instances : ndarray of shape (k, n_weights), int32, optional
-        What to begin with; `start_instances` by default. It is not changed.
+        The instances at the start; `start_instances` by default. It is not changed.
     noise : bool, default True
         False leaves the noise of reports out, for comparisons: then nothing is private.
     scheme : str, default "discard"
-        What the server does with a report. ``"discard"``: it replaces a random instance. The paper compares this with
-        others [1]_. ``"same"`` replaces the one that was drawn. ``"average"`` and ``"average-same"`` average a report
-        with what it would replace. ``"accept"`` keeps a single instance and takes one report in k. ``"batch"`` keeps a
-        single instance, and replaces it by the average of `batch` reports that began with it.
+        The way in which the server uses a report. ``"discard"``: it replaces a random instance. The paper
+        compares this with others [1]_. ``"same"`` replaces the one that was drawn. ``"average"`` and
+        ``"average-same"`` average a report with what it would replace. ``"accept"`` keeps a single instance
+        and takes one report in k. ``"batch"`` keeps a single instance, and replaces it by the average of
+        `batch` reports that began with it.
     batch : int, default 1
         Reports of a batch.
     vanished : float, default 0

@@ -52,22 +52,25 @@ _FITTING = 8.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Specification:
-    """What devices and server must agree on: model, clipping, noise and grid.
+    """The agreement of devices and server: model, clipping, noise and grid.
 
     Parameters
     ----------
     features : sequence of Numeric, Categorical or Hashed
-        Weights are, in this order: an intercept; one for each numeric column, and one for each value or bucket of the
-        others; one for each combination of values in each cross, the last column running fastest. A number in a cross
-        multiplies what its other columns use; a cross of numbers alone has one weight.
+        Weights are in this order. First an intercept. Then one for each numeric column, and one for each
+        value or bucket of the others. Then one for each combination of values in each cross, the last column
+        running fastest. A number in a cross multiplies what its other columns use; a cross of numbers alone
+        has one weight.
     label : Numeric or Categorical
-        What is predicted, between its bounds. For ``link="logistic"`` the bounds are 0 and 1. For ``link="softmax"`` it
-        is a column of 2 to `CLASSES_MAX` values, the classes. Each class has all of the weights above, in its order.
+        The predicted column, between its bounds. For ``link="logistic"`` the bounds are 0 and 1. For
+        ``link="softmax"`` it is a column of 2 to `CLASSES_MAX` values, the classes. Each class has all of the
+        weights above, in its order.
     link : {"linear", "logistic", "softmax"}
     crosses : sequence of sequence of str
         Two or three columns of `features` each.
     clip : {"l1", "l2", "coordinate"}
-        What is limited: the length of the whole gradient in L1 or L2, or each entry of it, as in the paper.
+        The quantity that is limited: the length of the whole gradient in L1 or L2, or each entry of it, as in
+        the paper.
     max_norm : float
         The limit, for features and labels from 0 to 1.
     learning_rate : float
@@ -85,9 +88,10 @@ class Specification:
     Raises
     ------
     InvalidParameterError
-        When a field cannot be used, the model has more than `WEIGHTS_MAX` weights, its instances have more than
-        `INSTANCES_MAX` together, the grid is too coarse for a step (`REACH_MIN`), weights of 32 bits have no room for
-        the noise, or the text is longer than `TEXT_BYTES_MAX`. PrivacyParameterError for epsilon and delta.
+        When a field cannot be used, the model has more than `WEIGHTS_MAX` weights, or its instances have more
+        than `INSTANCES_MAX` together. Also when the grid is too coarse for a step (`REACH_MIN`), weights of
+        32 bits have no room for the noise, or the text is longer than `TEXT_BYTES_MAX`. PrivacyParameterError
+        for epsilon and delta.
 
     Notes
     -----

@@ -30,7 +30,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9_.~-]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered: status, headers by names in small letters, and body."""
+    """The answer of a server: status, headers by names in small letters, and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -190,7 +190,10 @@ def _timed_response(ends: float, sock: socket, **given: Any) -> HTTPResponse:
 
 
 class _TimedSocket:
-    """What `HTTPResponse` needs of a socket, to be read until a moment: a timeout alone begins anew with each byte."""
+    """The socket interface that `HTTPResponse` needs, to be read until a moment.
+
+    A timeout alone restarts with each byte.
+    """
 
     def __init__(self, sock: socket, ends: float) -> None:
         self._sock, self._ends = sock, ends

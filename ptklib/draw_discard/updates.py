@@ -124,7 +124,7 @@ def mean_gradients(specification: Specification, instances: Weights, rows: Encod
     ----------
     specification : Specification
     instances : ndarray of shape (n_devices, n_weights), int32
-        What each device has drawn.
+        The draw of each device.
     rows : EncodedRows
         Of all of them.
     owners : ndarray of shape (n_rows,), int64
@@ -219,11 +219,11 @@ def make_report(specification: Specification, instance: Weights, rows: Any) -> W
     :Mechanism: discrete Laplace or discrete Gaussian noise on the integer step; saturation comes after.
     :Sensitivity: ``specification.distance`` in L1 (Laplace) or L2 (Gaussian).
 
-    **Encode before the draw, and put at a time that does not depend on the rows**: a draw without a put, or a late put,
-    tells of them, outside of this guarantee. So a device calls `encode_rows` first. If that fails, it draws nothing, or
-    it reports without rows. Then it draws and makes the report. Time grows with the number of rows: the largest model
-    takes 40 ms without rows and seconds with `ROWS_MAX` of them. A device puts at a moment that is fixed beforehand.
-    Memory is that of the encoded rows and of blocks of them.
+    **Encode before the draw, and put at a time that does not depend on the rows.** A draw without a put, or a
+    late put, tells of them, outside of this guarantee. So a device calls `encode_rows` first. If that fails,
+    it draws nothing, or it reports without rows. Then it draws and makes the report. Time grows with the
+    number of rows: the largest model takes 40 ms without rows and seconds with `ROWS_MAX` of them. A device
+    puts at a moment that is fixed beforehand. Memory is that of the encoded rows and of blocks of them.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What the parameters of user embeddings declare: columns, tables and loss, all before any row is read."""
+"""The declarations in the parameters of user embeddings: columns, tables and loss, all before any row is read."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -58,11 +58,12 @@ class UserEmbeddings(Declared):
     epsilon, delta : float
         Budget of one fit; `delta` must be positive.
     bounds : tuple (low, high), optional
-        Public clipping bounds of ratings, not negative; needed with `rating`. ``high`` lies between 1e-100 and 1e100.
+        Public clipping bounds of ratings, not negative; needed with `rating`. ``high`` is between 1e-100 and
+        1e100.
     guarantee : {"user", "record"}, default "user"
         ``"user"``: item factors only, (epsilon, delta)-DP towards all that one user has in the rows.
-        ``"record"``: also a vector for each of `users`, all together (epsilon, delta)-DP towards **one row** only:
-        the vector of somebody with many rows tells much about them, as it is meant to.
+        ``"record"``: also a vector for each of `users`, all together (epsilon, delta)-DP towards **one row**
+        only. The vector of somebody with many rows tells much about them, as it is meant to.
     rounds : int, default 10
         Steps of stochastic variational inference.
     batch_rate : float, optional
@@ -98,19 +99,20 @@ class UserEmbeddings(Declared):
         largest eigenvalues of the users' Gram matrix, which a user moves by at most 1: ``2**20``, and a margin for
         rounding. A row moves the loadings of its user, before they become a vector, by at most ``2**28``.
 
-    Popularity and the taste users have in common come first, for 18 % of the budget. When no taste is so strong
-    that it would stand out of the noise of a search, all that is left is spent on popularity too: on all users,
+    Popularity and the taste users have in common come first, for 18 % of the budget. If every taste would be
+    hidden by the noise of a search, all of the remaining budget is spent on popularity too: on all users,
     each cut to a length that is usual. That is worth more than the 2 % the question took. Otherwise sparse
     directions in which users differ from popularity are searched (noisy orthogonal iteration, varimax), and
-    stochastic variational inference starts from these. Statistics are read with a prior of popularity times the
-    usual mixture, so noise leads back to popularity. A tenth of the users, by fresh coins, learns nothing: it is
-    asked whether the factors recommend better than popularity, in four blends of both. Unless the noisy answer is a
-    clear yes, factors are released that give every user the order of popularity.
+    stochastic variational inference starts from these. Statistics are read with a prior of popularity times
+    the usual mixture, so noise leads back to popularity. A tenth of the users, by fresh coins, learns
+    nothing: it is asked whether the factors recommend better than popularity, in four blends of both. Unless
+    the noisy answer is a clear yes, factors are released that give every user the order of popularity.
 
-    `transform` gives each row the vector of its user, computed from that user's rows *in the same table* and the
-    released item factors: it is meant for whoever holds the rows, and its result is as private as they are. With
-    ``guarantee="record"`` it looks up the released vector instead, and needs no other column than `user`. `embed` and
-    `recommend` always compute from the rows they are given. Users without rows get the vector of the average user.
+    `transform` gives each row the vector of its user. It computes the vector from that user's rows *in the
+    same table* and the released item factors. It is meant for whoever has the rows, and its result is as
+    private as they are. With ``guarantee="record"`` it looks up the released vector instead, and needs no
+    other column than `user`. `embed` and `recommend` always compute from the rows they are given. Users
+    without rows get the vector of the average user.
 
     A continued state is where the next rounds start: the three products are then full rounds of inference, and
     noise leads back to the previous factors. Counts are those of the last rows. Partial statistics are
@@ -131,7 +133,7 @@ class UserEmbeddings(Declared):
     def embed(self, X: Any) -> pd.DataFrame:
         """Return one vector per user with rows in `X`, computed from these rows and the released item factors.
 
-        **As private as the rows.** Nothing is spent, and nothing leaves whoever holds them.
+        **As private as the rows.** Nothing is spent, and nothing leaves the process that has them.
         """
         users, vectors_ = self._local(X)
         names = self._users()

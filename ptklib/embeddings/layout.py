@@ -25,7 +25,7 @@ def matrix(table: Any, names: list[str]) -> Floats:
 
 
 def check_numbers(table: Any, names: list[str], least: float, most: float) -> None:
-    """Raise `CorruptStateError` unless all numbers of some columns lie between `least` and `most`."""
+    """Raise `CorruptStateError` unless all numbers of some columns are between `least` and `most`."""
     numbers = matrix(table, names)
     if not bool(((numbers >= least) & (numbers <= most)).all()):  # NaN is neither
         raise CorruptStateError("a state of user embeddings has numbers that are never released")

@@ -76,7 +76,7 @@ class Measurements:
         self._n_items, self._plan = n_items, plan
 
     def no_comparison(self) -> None:
-        """Let everybody take part in what is left of directions and rounds, and nobody in the comparison.
+        """Let everybody take part in the remaining directions and rounds, and nobody in the comparison.
 
         Notes
         -----
@@ -172,7 +172,7 @@ class Measurements:
         ----------
         basis : ndarray of shape (n_items, k)
         scale : ndarray of shape (n_items,)
-            What an entry of each item is multiplied with; then every user has length 1.
+            The factor of an entry of each item; then every user has length 1.
         longest : float
             Length of a user's projection above which it is scaled down.
         """
@@ -271,8 +271,9 @@ def _clipped(
 
     Notes
     -----
-    Lengths are taken in shares of `longest`: what is too small to be squared is then too small to count. Where a
-    user's length is not finite, because one of its numbers is not or is too large to be squared, it adds zeros.
+    Lengths are taken in shares of `longest`: what is too small to be squared is then too small to count. If a
+    user's length is not finite, because one of its numbers is not or is too large to be squared, it adds
+    zeros.
     """
     parts = parts / longest
     own = np.zeros((n_users, 0)) if own is None else own / longest

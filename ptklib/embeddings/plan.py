@@ -1,4 +1,4 @@
-"""What is measured, in which order and with how much noise: fixed and paid for before any row is read."""
+"""The measurements, their order and their noise: fixed and paid for before any row is read."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -104,16 +104,17 @@ def plan_rounds(shape: Shape, epsilon: object, delta: object) -> FitPlan:
 
     Notes
     -----
-    Adaptive composition: what is measured depends on released values. Counts, directions and the last comparison
-    are Gaussian and take fixed shares of the zero-concentrated loss that (epsilon, delta) allows; then the noise
-    of the rounds is the least at which the Rényi curves of all together reach epsilon at delta. A user takes part in
-    the comparison or in directions and rounds, by a coin of its own: parallel composition. It holds as well where
-    released values end the search for tastes and, from then on, all users take part in what is left of directions and
-    rounds and none in the comparison: whoever was kept apart until then has met neither.
+    Adaptive composition: each measurement depends on released values. Counts, directions and the last
+    comparison are Gaussian and take fixed shares of the zero-concentrated loss that (epsilon, delta) allows.
+    The noise of the rounds is then the least at which the Rényi curves of all together reach epsilon at
+    delta. A user takes part in the comparison or in directions and rounds, by a coin of its own: parallel
+    composition. Released values may end the search for tastes. From then on, all users take part in the rest
+    of directions and rounds and none in the comparison. Composition is the same there: a user who was kept
+    apart until then has met neither.
 
-    One user more or less moves a measurement of items by at most `UNIT`. One row more or less turns one contribution of
-    length `UNIT` into another, in all measurements at once: that is ``2 * UNIT``, and no sampling helps, since
-    the user's other rows are there either way.
+    One user more or less moves a measurement of items by at most `UNIT`. One row more or less turns one
+    contribution of length `UNIT` into another, in all measurements at once. That is ``2 * UNIT``, and no
+    sampling helps, since the user's other rows are there either way.
     """
     budget, slack = check_epsilon(epsilon), check_delta(delta)
     if slack == 0:

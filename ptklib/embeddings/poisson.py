@@ -65,7 +65,7 @@ def local_step(users: Users, items: Items, steps: int = STEPS) -> Local:
 
     Notes
     -----
-    Everything is computed from the user's own entries and the given factors: there is no product over users,
+    Everything is computed from the user's own entries and the given factors. There is no product over users,
     so another user in the same call changes nothing, not even a rounding.
 
     References

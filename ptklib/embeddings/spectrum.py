@@ -1,4 +1,4 @@
-"""How far tastes stand out of popularity: one number about all users, which a single user moves by 1 at most."""
+"""The distance of tastes from popularity: one number about all users, which a single user moves by 1 at most."""
 
 from math import sqrt
 
@@ -36,13 +36,13 @@ def common_taste(entries: Ints, items: Ints, starts: Ints, usual: Floats, k: int
 
     Notes
     -----
-    With users' vectors x, of length 1 at most, G the sum of ``x x'`` and P the projection away from `usual`, these are
-    the eigenvalues of ``P G P`` without its diagonal, to which users add by themselves.
+    Let users' vectors x be of length 1 at most, G the sum of ``x x'`` and P the projection away from `usual`.
+    These are the eigenvalues of ``P G P`` without its diagonal, to which users add by themselves.
 
     :Sensitivity: 1. A user adds ``x x'``, of Frobenius norm ``|x|**2``; P and taking the diagonal away do not
-        lengthen it. The number is the largest inner product of the matrix with a positive semidefinite one of rank
-        k and norm 1: a maximum of linear functions none of which moves by more than the matrix does. Another vector
-        instead of x moves it by 2 at most. `rounding` bounds what floating point adds.
+        lengthen it. The number is the largest inner product of the matrix with a positive semidefinite one of
+        rank k and norm 1. That is a maximum of linear functions, none of which moves by more than the matrix
+        does. Another vector instead of x moves it by 2 at most. `rounding` bounds what floating point adds.
     """
     shape = (len(starts) - 1, len(usual))
     rows = csr_array((entries.astype(np.int64), items, starts), shape)
@@ -62,9 +62,10 @@ def rounding(n_users: int, n_items: int) -> float:
 
     Notes
     -----
-    The Gram matrix is of exact integers and has a norm of n users at most. Rounding it, projecting and the symmetric
-    eigenvalue routine, which is backward stable (LAPACK Users' Guide, section 4.7), each cost a modest multiple of
-    ``m * 2**-53`` of that norm; ``10 * m**2`` times it is far above their sum, for m items seen.
+    The Gram matrix is of exact integers and has a norm of n users at most. Three steps each cost a modest
+    multiple of ``m * 2**-53`` of that norm, for m items seen: rounding it, projecting, and the symmetric
+    eigenvalue routine, which is backward stable (LAPACK Users' Guide, section 4.7). ``10 * m**2`` times it is
+    far above their sum.
     """
     seen = min(n_items, ITEMS_SEEN)
     return 10.0 * seen**2 * 2.0**-53 * n_users
@@ -97,8 +98,8 @@ def hidden_below(n: int, k: int) -> float:
 
     Notes
     -----
-    Up to ``(n k)**(1 / 4)`` the largest singular value of the sum is that of noise alone, and its vectors have nothing
-    to do with the direction, in the limit of large n and k [1]_.
+    In the limit of large n and k [1]_, up to ``(n k)**(1 / 4)`` the largest singular value of the sum is that
+    of noise alone. Its vectors then have nothing to do with the direction.
 
     References
     ----------

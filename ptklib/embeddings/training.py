@@ -106,7 +106,7 @@ class _Fit:
         self._rounds = 0
 
     def tastes_visible(self) -> bool:
-        """Return whether what users' tastes have in common may stand out of the noise of directions."""
+        """Return whether the common tastes of users may exceed the noise of directions."""
         n, k = len(self._share), self._k
         common, deviation = self._measured.common_taste(self._share, self._scale, k)
         if common < _SURE * deviation:
@@ -116,7 +116,7 @@ class _Fit:
         return common / sqrt(k) > hidden_below(n, k) * self._plan.directions.scale / UNIT * longest
 
     def count_more(self, unused: int) -> None:
-        """Spend all that is left on popularity: `unused` measurements of directions and the rounds."""
+        """Spend all of the rest on popularity: `unused` measurements of directions and the rounds."""
         self._measured.no_comparison()
         more = [self._measured.more_counts(self._longest, sampled=False) for _ in range(unused)]
         more += [
@@ -149,7 +149,7 @@ class _Fit:
     def search(self) -> tuple[Items | None, int]:
         """Return first factors: sparse directions in which users differ from popularity; and measurements left.
 
-        Where the second measurement or the last shows no direction that noise alone would not show, there are no
+        If the second measurement or the last shows no direction that noise alone would not show, there are no
         factors.
         """
         n, k, share, scale = len(self._share), self._k, self._share, self._scale

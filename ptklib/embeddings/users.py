@@ -36,7 +36,7 @@ class Users:
         rows : ndarray of shape (n_rows, 3)
             User code, item code, weight in units.
         unit_weight : float
-            What one unit weighs.
+            The weight of one unit.
         """
         pairs, where = np.unique(rows[:, 0] * n_items + rows[:, 1], return_inverse=True)
         total = np.zeros(len(pairs), dtype=np.int64)

@@ -44,7 +44,7 @@ def vectors(noisy: Floats, deviation: float, factors: Floats) -> Floats:
 
     Notes
     -----
-    A user of vector t loads ``t @ mixing`` in expectation. Where noise explains all differences between users,
+    A user of vector t loads ``t @ mixing`` in expectation. If noise explains all differences between users,
     every user gets the vector of the average user.
     """
     k = factors.shape[1]

@@ -27,7 +27,7 @@ class AboveThreshold:
     Attributes
     ----------
     loss : PrivacyLoss
-        What each call of `pay` is asked for.
+        The event that each call of `pay` gets.
 
     Raises
     ------

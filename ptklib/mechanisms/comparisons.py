@@ -27,7 +27,7 @@ class Comparison:
     sensitivity : int
         A neighbouring dataset moves each value by at most this much.
     epsilon : float or Fraction
-        What is paid for each noisy threshold.
+        The loss that is paid for each noisy threshold.
     monotonic : bool, default False
         Whether one more row moves all values in the same direction.
 
@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What one noisy threshold costs, whatever the number of "below" answers."""
+        """The loss of one noisy threshold, whatever the number of "below" answers."""
         return PrivacyLoss(float_above(Fraction(self.epsilon)), 0.0, self.event)
 
 

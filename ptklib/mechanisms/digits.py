@@ -24,13 +24,13 @@ def cumulative(x: Fraction, power: int, weight: int, n: int, bits: int) -> tuple
     Parameters
     ----------
     x, power, weight, n
-        K lies in 0 .. n - 1; ``P(K = k)`` is proportional to 1 for k = 0 and to ``weight * exp(-k**power * x)``
+        K is in 0 .. n - 1. ``P(K = k)`` is proportional to 1 for k = 0 and to ``weight * exp(-k**power * x)``
         above; `power` is 1 or 2.
 
     Notes
     -----
-    ``P(K < k)`` is a rational function of ``u = exp(-x)``, 1 at u = 0 and less at u = 1, so it is not constant;
-    u is transcendental, so ``P(K < k)`` is irrational: no finite string of digits ever equals it.
+    ``P(K < k)`` is a rational function of ``u = exp(-x)``, 1 at u = 0 and less at u = 1, so it is not
+    constant. As u is transcendental, ``P(K < k)`` is irrational: no finite string of digits ever equals it.
     """
     precision = bits + 64
     while True:

@@ -1,4 +1,4 @@
-"""Partition selection: noisy counts of keys nobody declared, and only those that stand out."""
+"""Partition selection: noisy counts of keys nobody declared, and only those above a threshold."""
 
 import math
 from collections.abc import Callable
@@ -109,7 +109,7 @@ def laplace_selection(
     :Mechanism: discrete Laplace noise in each cell, drawn again while it adds up to more than the threshold in
         size. A key without rows then never passes, so nothing is drawn for the keys nobody declared. With one
         cell per key this is the truncated geometric mechanism of [1]_, optimal among those that also release
-        the count but for a constant; docs/proofs/partition-selection.md extends its proof to several cells.
+        the count but for a constant. docs/proofs/partition-selection.md extends its proof to several cells.
 
     References
     ----------

@@ -33,8 +33,8 @@ def report_noisy_max(
     :Neighbours: score vectors at L-infinity distance ``sensitivity`` or less.
     :Mechanism: permute-and-flip [1]_, the same law as reporting the highest score plus exponential noise [2]_,
         by OpenDP, exactly: equal scores are equally likely. No epsilon-DP selection that treats candidates
-        alike has a lower expected error [1]_. Where many selections are composed, `exponential_mechanism`
-        with twice the epsilon costs as much by Rényi accounting.
+        alike has a lower expected error [1]_. If many selections are composed, `exponential_mechanism` with
+        twice the epsilon costs as much by Rényi accounting.
 
     References
     ----------
@@ -78,7 +78,7 @@ def selection_event(
     Parameters
     ----------
     name : {"PermuteAndFlip", "ExponentialMechanism"}
-        The first stands for `report_noisy_max`.
+        The first name means `report_noisy_max`.
     sensitivity, epsilon, monotonic
         As for `report_noisy_max`.
     """

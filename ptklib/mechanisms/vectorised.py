@@ -42,7 +42,7 @@ class _Law:
         return (size / scale) ** self.power / self.power
 
     def strips(self, scale: float) -> "tuple[_Strips, int]":
-        """Return the law of the strip a size lies in, and the width of a strip.
+        """Return the law of the strip of a size, and the width of a strip.
 
         Notes
         -----
@@ -115,7 +115,7 @@ class _Strips:
         return strips
 
     def _settle(self, uniform: int, stream: KeyStream) -> int:
-        """Return the strip of a number with these 64 leading bits, drawing words until one strip is left."""
+        """Return the strip of a number with these 64 leading bits, drawing words until only one strip is possible."""
         bits = 64
         while True:
             edges = cumulative(self.x, self.power, self.weight, self.n, bits)
@@ -132,7 +132,7 @@ def _strip_law(law: _Law, ratio: Fraction, weight: int) -> _Strips:
     Parameters
     ----------
     weight : int
-        2 for strips of width 1, which stand for a positive and a negative number, except strip 0.
+        2 for strips of width 1, which serve a positive and a negative number, except strip 0.
     """
     x, n = law.exponent(1, ratio), max(2, ceil(law.tail * ratio))
     edges = np.asarray(cumulative(x, law.power, weight, n, 64), dtype=np.uint64)

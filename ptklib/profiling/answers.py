@@ -1,4 +1,4 @@
-"""What a profile says of one epsilon."""
+"""The answers of a profile for one epsilon."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

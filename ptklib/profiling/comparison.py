@@ -29,7 +29,7 @@ is less than 1.6 units, and is rounded down to whole ones (docs/proofs/profiling
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """What is taken off each loss, in units."""
+    """The slack that is subtracted from each loss, in units."""
 
     units: int
     per_batch: bool
@@ -78,7 +78,7 @@ class UpperTest:
 
     @property
     def threshold(self) -> int:
-        """Units that the sum must lie below 0 for a yes."""
+        """The distance below 0, in units, that the sum needs for a yes."""
         return math.ceil(self.slack * RESOLUTION) + self.noise
 
     def start(self, paid: list[PrivacyLoss]) -> AboveThreshold:
@@ -116,7 +116,7 @@ class HighTest:
 
     @property
     def centre(self) -> Centre:
-        """What is taken off each loss."""
+        """The slack that is subtracted from each loss."""
         return Centre(math.ceil(self.line.centre * RESOLUTION), self.per_batch)
 
     @property

@@ -33,7 +33,7 @@ class DriftTest:
     epsilon : float
         Budget of one `run`.
     false_alarm : float
-        Probability of "drifted" while the risk is within the limit; it holds whatever the number of rows is.
+        Probability of "drifted" while the risk is within the limit, whatever the number of rows is.
     batch : int
         Expected privacy units of one test set, for a profile of ``"eval"``.
 

@@ -1,4 +1,4 @@
-"""What a paid estimate of a state's loss says."""
+"""A paid estimate of a state's loss."""
 
 import math
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class LossEstimate:
 
     Notes
     -----
-    A unit of loss l adds l to one sum and 1 - l to the other: one in all, so that the two together have the sensitivity
-    of a count, and their sum is a noisy count.
+    A unit of loss l adds l to one sum and 1 - l to the other: one in all. So the two together have the
+    sensitivity of a count, and their sum is a noisy count.
     """
 
     epsilon: float

@@ -54,7 +54,7 @@ class BatchValidation:
     Parameters
     ----------
     part : HashRange
-        Where the hashes of the validation set lie.
+        The range of the hashes of the validation set.
     loss_bounds : tuple (low, high)
     """
 
@@ -130,8 +130,9 @@ def row_by_row(function: Callable[[Any], Any], table: Any, failed: float) -> Flo
 
     Notes
     -----
-    One row that raises must not change what is said of others: no sensitivity would hold. So a table that raises is
-    taken in halves, down to its rows; that takes a few calls for a few such rows, and two calls a row if all raise.
+    One row that raises must not change the losses of others: there would be no sensitivity. So a table that
+    raises is taken in halves, down to its rows. That takes a few calls for a few such rows, and two calls a
+    row if all raise.
     """
     n = len(table)
     try:

@@ -1,4 +1,4 @@
-"""The config a profile holds for, as a hash."""
+"""The config of a profile, as a hash."""
 
 from collections.abc import Mapping
 from typing import Any

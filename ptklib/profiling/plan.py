@@ -121,11 +121,11 @@ class ProfilePlan:
 
         Notes
         -----
-        The hash of a unit places it in the validation set, in one training sample, or in none, whatever the other units
-        are. In the validation set it meets one AboveThreshold per point of the grid; in a training sample one training
-        per point, whatever the number of models, and at most one comparison of the least risk. Samples are disjoint,
-        so the greater of both counts.
-        A later round may depend on earlier answers: they are outputs already, or of other units.
+        The hash of a unit places it in the validation set, in one training sample, or in none, whatever the
+        other units are. In the validation set it meets one AboveThreshold per point of the grid. In a
+        training sample it meets one training per point, whatever the number of models, and at most one
+        comparison of the least risk. Samples are disjoint, so the greater of both counts. A later round may
+        depend on earlier answers: they are outputs already, or of other units.
         """
         n_points = len(self.settings.epsilons)
         events = [loss.event for loss in trainings]

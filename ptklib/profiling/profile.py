@@ -50,13 +50,13 @@ class Profile:
     Parameters
     ----------
     fingerprint : str
-        SHA-256 of the config it holds for, without epsilon.
+        SHA-256 of the config it is valid for, without epsilon.
     target : float
         In the unit of the loss.
     loss_bounds : tuple of float
         Public range of the loss.
     evaluation : str
-        What the loss is: ``"eval"``, the PTK's own evaluation, or ``"rows"``, its loss of single rows.
+        The loss: ``"eval"``, the PTK's own evaluation, or ``"rows"``, its loss of single rows.
     confidence : float
         Of all answers together; 1 for a formula, which is an expectation.
     made_at : int
@@ -91,10 +91,10 @@ class Profile:
 
         Notes
         -----
-        A step function. Whoever has `epsilon` may train with any smaller one, so what was found at the profiled points
-        up to `epsilon` holds there, and the least of it. Nothing is read off points to the right, nor between points:
-        the number never rises with epsilon, and is that of a point at which a model was found. Below the grid nothing
-        was tried, except that `Unreachable` holds everywhere.
+        A step function. A training with `epsilon` may use any smaller one. So the answer is the least number
+        found at the profiled points up to `epsilon`. Nothing is read off points to the right, nor between
+        points: the number never rises with epsilon, and is that of a point at which a model was found. Below
+        the grid nothing was tried, except that `Unreachable` is true everywhere.
         """
         wanted = check_epsilon(epsilon)
         answers = [answer for e, answer in self.points if e <= wanted]

@@ -32,15 +32,16 @@ class Profiler:
     Parameters
     ----------
     ptk : DPEstimator, mapping, EstimatorPtk or TeamPtk
-        What is trained, by its own ``train_dp``.
+        The PTK to profile, trained by its own ``train_dp``.
     target : float
-        In the unit of the loss; tau in the papers. A number of samples is found when models trained on so many have a
-        mean risk of at most twice the target (above the lower loss bound); 1.5 times is found almost surely.
+        In the unit of the loss; tau in the papers. A number of samples is found when models trained on so
+        many have a mean risk of at most twice the target (above the lower loss bound). A mean risk of 1.5
+        times is found almost surely.
     epsilons : sequence of float
         The grid: budgets of one training.
     budget : float
-        All that the profile may cost: at least the sum of `epsilons`, because the points of the grid share samples.
-        What is left of it pays for the lower bound, where there is one.
+        All that the profile may cost: at least the sum of `epsilons`, because the points of the grid share
+        samples. The rest of it pays for the lower bound, if there is one.
     n_max : int
         Largest training sample, in expectation.
     n_min : int

@@ -41,7 +41,7 @@ class ProfileSet(Protocol):
 
     @property
     def hashes(self) -> HashRange:
-        """Where the hashes of the set lie."""
+        """The range of the hashes of the set."""
 
     def empty(self) -> Any:
         """Return a table of no rows with the columns of the set."""
@@ -65,7 +65,7 @@ class HashedRows:
     population : float
         Public estimate of the number of privacy units. Never ``len(table)``, which is private.
     within : tuple (low, high), optional
-        Where hashes lie; ``(0, 2**64)`` by default. Rows outside are not in the set.
+        The range of hashes; ``(0, 2**64)`` by default. Rows outside are not in the set.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What is profiled: a PTK of an estimator, or a team's own pair of train_dp and eval."""
+"""The subject of a profile: a PTK of an estimator, or a team's own pair of train_dp and eval."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ class Subject(Protocol):
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Plain JSON; a profile holds for one config."""
+        """Plain JSON; a profile is valid for one config."""
 
     @property
     def risk(self) -> RowRisk | None:
@@ -36,7 +36,7 @@ class Subject(Protocol):
         """Return the private value of the PTK's own evaluation of the state in use."""
 
     def rehearse(self, empty: Any) -> None:
-        """Try training and evaluation without any row, so that wrong columns and parameters are told."""
+        """Try training and evaluation without any row, so that wrong columns and parameters are found."""
 
 
 class EstimatorSubject:
@@ -84,12 +84,12 @@ class TeamPtk:
     Parameters
     ----------
     train_dp : callable
-        ``train_dp(trainset_iter, epsilon, previous_model_state, previous_config) -> state``. What it promises is
+        ``train_dp(trainset_iter, epsilon, previous_model_state, previous_config) -> state``. Its promise is
         asserted, not proved: (epsilon, delta)-DP of everything it lets out, an exception included.
     eval : callable, optional
         ``eval(testset_iter) -> float`` of the state trained last.
     config : mapping, optional
-        Plain JSON; a profile holds for one config.
+        Plain JSON; a profile is valid for one config.
     delta : float
         delta of one training.
     risk : RowRisk, optional

@@ -27,9 +27,9 @@ class Encoding:
 
     Notes
     -----
-    Numeric columns are clipped and quantised as in `Block`. A column with a domain becomes one input for each value:
-    `one` where the row has it, and 0 elsewhere. The last input is always `one`. What a row becomes depends on that row
-    alone.
+    Numeric columns are clipped and quantised as in `Block`. A column with a domain becomes one input for each
+    value: `one` where the row has it, and 0 elsewhere. The last input is always `one`. The encoding of a row
+    depends on that row alone.
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Encoding:
 
     @cached_property
     def one(self) -> int:
-        """Integer that stands for an input of 1: about a numeric column's bound, in a box of all of them."""
+        """Integer for an input of 1: about a numeric column's bound, in a box of all of them."""
         return unit_of(0 if self.block is None else len(self.block.names))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What both estimators share: rows to integers, the descent, weights as tables, predictions."""
+"""The common part of both estimators: rows to integers, the descent, weights as tables, predictions."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar

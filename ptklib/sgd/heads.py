@@ -1,4 +1,4 @@
-"""What the scores of a model mean, and how far each row's label is from them."""
+"""The meaning of a model's scores, and how far each row's label is from them."""
 
 from dataclasses import dataclass
 from typing import Protocol

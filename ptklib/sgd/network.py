@@ -54,7 +54,7 @@ class Shape:
 
     @cached_property
     def ones(self) -> tuple[int, ...]:
-        """Integer that stands for 1 among the inputs of each layer."""
+        """The integer for 1 among the inputs of each layer."""
         return (self.one, *map(unit_of, self.hidden))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What one fit draws, and with how much noise: fixed and paid for before any row is read."""
+"""The draws of one fit and their noise: fixed and paid for before any row is read."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache

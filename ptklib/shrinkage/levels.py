@@ -27,13 +27,13 @@ def shrunken_ratios(given: NoisyRatios, shape: tuple[int, ...]) -> tuple[Floats,
     ratios : ndarray of shape (n_groups, n_columns)
         Within `reach` of 0.
     overall : ndarray of shape (n_columns,)
-        What a group without rows and without parents that have some is read as.
+        The value of a group without rows and without parents that have some.
 
     Notes
     -----
-    Parents are the unions of groups that share some of their keys. From the largest unions to the group itself,
-    each level adds a shift common to the level and a deviation ``n D / (n**2 + s)``, where n is a noisy size and
-    D the noisy sum of what the levels before leave unexplained.
+    Parents are the unions of groups that share some of their keys. From the largest unions to the group
+    itself, each level adds a shift common to the level and a deviation ``n D / (n**2 + s)``. Here n is a
+    noisy size and D the noisy sum of what the levels before leave unexplained.
     """
     guess, overall = np.zeros_like(given.sums), np.zeros(given.sums.shape[1])
     for kept in _levels(len(shape)):
@@ -56,12 +56,12 @@ def fitted_level(level: NoisyRatios) -> tuple[Floats, float]:
 
     Notes
     -----
-    The strength s has the least estimated risk ``sum_i n_i (estimate_i - truth_i)**2``. With
-    ``a = n**2 / (n**2 + s)`` and noise of variance v, Stein's unbiased estimate [1]_ is the sum over groups of
-    ``((1 - a)**2 D**2 + (2 a - 1) v) / n``. The choices start at the least that bounds alone justify, which leaves
-    groups beyond some standard deviations of the noise nearly as they are: shrinking loses to the plain ratio
-    by no more than the error of that estimate. Where the estimate is not clear, s is the noise over the variance of
-    the means of large groups.
+    The strength s has the least estimated risk
+    ``sum_i n_i (estimate_i - truth_i)**2``. With ``a = n**2 / (n**2 + s)`` and noise of variance v, Stein's
+    unbiased estimate [1]_ is the sum over groups of ``((1 - a)**2 D**2 + (2 a - 1) v) / n``. The choices
+    start at the least that bounds alone justify, which leaves groups beyond some standard deviations of the
+    noise nearly as they are. So shrinking loses to the plain ratio by no more than the error of that
+    estimate. If the estimate is not clear, s is the noise over the variance of the means of large groups.
 
     The common mean of all groups is a good shift only while sparse groups are like large ones, which places and
     people are not. The shift moves towards the one that fits the groups which are shrunk, weights

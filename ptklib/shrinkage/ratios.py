@@ -1,4 +1,4 @@
-"""Noisy sums over noisy sizes: what is left of them after a guess, and their unions."""
+"""Noisy sums over noisy sizes: the remainder after a guess, and the unions of groups."""
 
 import math
 from dataclasses import dataclass

@@ -101,12 +101,13 @@ class Strata:
 
         Notes
         -----
-        A group of n rows has a sum ``n (common + d) + noise`` with a deviation d of variance `prior`. Two means are
-        at hand: that of all groups, whose noise grows with the size of the domain, and that of the groups whose
-        size stands out so far that hardly any empty group of the domain does, weighted by
-        ``n / (n**2 prior + noise)``; the one of less estimated variance is taken, and drawn to 0 as far as it is
-        uncertain. `prior` solves its likelihood equation on the groups that stand out: among the others the noise
-        of a size moves size and deviation together. The two equations are solved in turns.
+        A group of n rows has a sum ``n (common + d) + noise`` with a deviation d of variance `prior`. Two
+        means are available. One is that of all groups, whose noise grows with the size of the domain. The
+        other is that of the groups whose size is so far above noise that hardly any empty group of the domain
+        reaches it, weighted by ``n / (n**2 prior + noise)``. The one of less estimated variance is taken, and
+        drawn to 0 as far as it is uncertain. `prior` solves its likelihood equation on these large groups:
+        among the others the noise of a size moves size and deviation together. The two equations are solved
+        in turns.
         """
         most, n_groups = self.reach**2 / 3, float(self.many.sum())
         least = _STANDS_OUT * math.sqrt(self.size_variance) * math.log(max(n_groups, 2.0))
@@ -165,11 +166,11 @@ class Strata:
 
         Notes
         -----
-        Groups get weights ``h(C) = (1 - a)**2 C / max(|C|, c)``, by their noisy size ``C = n + e``. The denominator
-        needs the mean of ``h(C) n = h(C) C - h(C) e``; by Stein's identity ``h(C) e`` has the mean of ``h'(C)``
-        times the variance. Its sign is turned where C is negative: as many empty groups are on either side, and
-        they add nothing. The part of the noise of a sum that goes with the noise of its size is read in the same
-        way. A denominator that does not stand out of its own noise tells nothing.
+        Groups get weights ``h(C) = (1 - a)**2 C / max(|C|, c)``, by their noisy size ``C = n + e``. The
+        denominator needs the mean of ``h(C) n = h(C) C - h(C) e``; by Stein's identity ``h(C) e`` has the
+        mean of ``h'(C)`` times the variance. Its sign is turned where C is negative: as many empty groups are
+        on either side, and they add nothing. The part of the noise of a sum that goes with the noise of its
+        size is read in the same way. A denominator within its own noise tells nothing.
         """
         n, noise, least = self.sizes / self.many, self.size_variance, 3 * math.sqrt(self.size_variance)
         own = np.zeros_like(n) if math.isinf(strength) else n * n / (n * n + strength)

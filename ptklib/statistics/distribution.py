@@ -106,8 +106,8 @@ def _simplex(shares: Floats) -> Floats:
 
     Notes
     -----
-    The projection takes one number off all shares and cuts at 0: bins that hold noise only are emptied, where
-    cutting and rescaling would leave the upper half of their noise.
+    The projection subtracts one number from all shares and cuts at 0. So bins with noise only are emptied,
+    while cutting and rescaling would leave the upper half of their noise.
     """
     falling = -np.sort(-shares, axis=-1)
     excess = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, shares.shape[-1] + 1)

@@ -18,9 +18,10 @@ def true_error(layout: Layout, table: Any, exact: Exact) -> float:
 
     Notes
     -----
-    A mean misses in widths of its bounds, a variance in squared half widths, a standard deviation in half widths, a
-    quantile in widths, from the same quantile of the exact bins; a histogram by total variation. When only counts
-    are released, it is the total variation between the shares of groups.
+    The error of a mean is in widths of its bounds, of a variance in squared half widths, of a standard
+    deviation in half widths. The error of a quantile is in widths, from the same quantile of the exact bins,
+    and that of a histogram is total variation. When only counts are released, it is the total variation
+    between the shares of groups.
     """
     count = exact[COUNT].astype(np.float64)
     rows = float(count.sum())

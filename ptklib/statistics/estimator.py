@@ -32,7 +32,7 @@ class HistoricalStatistics(NoisySums):
     Parameters
     ----------
     keys : sequence of str, optional
-        Key columns; all columns of `domains` by default. Several keys stand for their product.
+        Key columns; all columns of `domains` by default. Several keys mean their product.
     values : sequence of str, optional
         Value columns; all columns of `bounds` by default.
     domains : mapping of column to values
@@ -83,7 +83,7 @@ class HistoricalStatistics(NoisySums):
     :Sensitivity: one row moves one cell of each vector: a count by 1, a centred sum by at most half the width w of
         its bounds, a centred sum of squares by at most ``w**2 / 8``.
 
-    A row with a missing or infinite value in any value column is dropped, like a row with an unknown key: it
+    A row with a missing or infinite value in any value column is dropped, like a row with an unknown key. It
     contributes to no count and no sum, so it changes nothing.
 
     **Budget.** With noise variances in squared sensitivities, the mean squared error of a column over half of its
@@ -99,10 +99,11 @@ class HistoricalStatistics(NoisySums):
     quantiles   4/3                    4 c
     ==========  =======  ===  =======  ====================
 
-    The row of the variance is that of ``2 (Q - 2 z S + (z**2 + 1/2 - v) C)``, the errors of the sums; B is the number
-    of bins and c the mean number of noisy nodes a sum of bins from one end takes, ``(B**2 - 1) / (6 B)`` for one level.
-    Weights of all that is asked for are added up. The sum over components of ``weight / epsilon_j**2`` is least
-    when epsilon is divided by the cube roots of the weights. Counts and means of one value: 41 % count, 59 % sum.
+    The row of the variance is that of ``2 (Q - 2 z S + (z**2 + 1/2 - v) C)``, the errors of the sums. B is
+    the number of bins. c is the mean number of noisy nodes that a sum of bins from one end takes,
+    ``(B**2 - 1) / (6 B)`` for one level. Weights of all that is asked for are added up. The sum over
+    components of ``weight / epsilon_j**2`` is least when epsilon is divided by the cube roots of the weights.
+    Counts and means of one value: 41 % count, 59 % sum.
 
     **Sparse groups.** Derived columns are drawn to those of the group's parents, the groups that share some of its
     keys, and of all groups: see `ptklib.shrinkage.shrunken_ratios`.

@@ -1,4 +1,4 @@
-"""What a release of historical statistics consists of; public, known before any row is read."""
+"""The parts of a release of historical statistics; public, known before any row is read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -46,8 +46,8 @@ def read(layout: Layout, values: Mapping[str, Floats], variance: Mapping[str, fl
 def accumulated(layout: Layout, table: Any) -> dict[str, Floats]:
     """Return the noisy values that a released table was made from.
 
-    Of bins released on two levels the table holds the best estimate: coarse nodes are its sums, from which
-    the same estimate follows again.
+    Of bins released on two levels the table has the best estimate: coarse nodes are its sums, from which the
+    same estimate follows again.
     """
     column = {name: table.column(name).to_numpy() for name in layout.features()}
     count = column[COUNT]

@@ -97,8 +97,8 @@ def boost_again(
 
     Notes
     -----
-    The scores of rows start from all trees. Each round selects one of them, privately, and moves its values by a step
-    on these rows. Where these rows say nothing, the posterior mean of a step is 0, so values stay.
+    The scores of rows start from all trees. Each round selects one of them, privately, and moves its values
+    by a step on these rows. If these rows say nothing, the posterior mean of a step is 0, so values stay.
     """
     rows = Rows(codes, label, objective, plan, settings)
     values, weights = before.values.copy(), before.weights.copy()

@@ -67,8 +67,9 @@ class TreeFeaturizer(Labelled):
     seed : int, default 0
         Public seed of candidates and of random trees. It has nothing to do with noise.
     output : {"prediction", "tree", "leaf", "leaf_index"}
-        What `transform` gives: class probabilities or the mean; the same per tree (of boosted trees, what the tree
-        adds to the scores); an indicator of each leaf, at most 8192 columns; the index of the leaf per tree.
+        The output of `transform`: class probabilities or the mean; the same per tree (of boosted trees, what
+        the tree adds to the scores); an indicator of each leaf, at most 8192 columns; the index of the leaf
+        per tree.
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, boosting and greedy trees use discrete Gaussian noise and the
         exponential mechanism, and random trees discrete Gaussian noise where it is smaller.
@@ -102,9 +103,10 @@ class TreeFeaturizer(Labelled):
     Splits are at public thresholds. Every tree is complete, so its shape says nothing; what a small leaf says leans on
     the node above it, by an amount estimated from the release itself.
 
-    The budget is divided evenly over trees, and over the levels of a greedy tree: all trees are trained on all rows, so
-    their losses add up. Boosting also finds where all scores start, for 1 % of it, or up to 9 % below epsilon 1: sums
-    lost in noise start in the middle of `label_bounds` or at equal shares. `declared_loss` lists every draw.
+    The budget is divided evenly over trees, and over the levels of a greedy tree: all trees are trained on
+    all rows, so their losses add up. Boosting also finds where all scores start, for 1 % of it, or up to 9 %
+    below epsilon 1. Sums hidden by noise start in the middle of `label_bounds` or at equal shares.
+    `declared_loss` lists every draw.
 
     Adaptive trees share one pool of noise: over all parts of the pool one row adds 1 at most, in L1 norm (pure) or in
     L2 norm (``delta > 0``). Boosting divides that over all rounds, counting over the counted trees. So draws and loss

@@ -51,7 +51,7 @@ def random_trees(n_bins: Sequence[int], n_trees: int, depth: int, seed: int) -> 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """What is added up over the rows of every leaf: classes, or rows and their labels."""
+    """The sums over the rows of every leaf: of classes, or of rows and their labels."""
 
     target: Target
     depth: int

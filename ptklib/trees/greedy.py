@@ -64,8 +64,9 @@ def grown_trees(
     Notes
     -----
     :Sensitivity: the score of a split is the L1 norm of the sums, over the nodes it makes, of how far labels are
-        from a released mean; one row moves it by the L1 norm of its own distance at most. One selection per level: the
-        larger sums of a whole level stand further out of the noise than those of single nodes.
+        from a released mean; one row moves it by the L1 norm of its own distance at most. There is one
+        selection per level: the larger sums of a whole level are further above the noise than those of single
+        nodes.
     """
     start = plan.add_noise(_START, objective.starts(label)).astype(np.float64)
     scores = objective.start_score(start, plan.noise_variance(_START) ** 0.5)

@@ -131,7 +131,7 @@ class Rows:
 
         Notes
         -----
-        What else was declared is drawn too, for no rows: how much is drawn says nothing.
+        The other declared draws are made too, for no rows: the number of draws says nothing.
         """
         settings, plan = self._settings, self._plan
         depth = counted.depth_of(settings.depth)
@@ -203,7 +203,7 @@ class Rows:
         return values, node_sums(sizes)
 
     def _shrink(self) -> None:
-        """Clip steps to about three root mean squares of what is left, never more than before."""
+        """Clip steps to about three root mean squares of the residuals, never more than before."""
         rest = (self._label - self._scores[0]) / self._radius
         squares = np.trunc(np.minimum(rest * rest, 1.0) * UNITS).astype(np.int64)
         noisy = self._plan.add_noise(SQUARES, squares.sum(keepdims=True))

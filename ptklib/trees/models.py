@@ -1,4 +1,4 @@
-"""What each method keeps of rows, draws and says of nodes: one interface for the estimator."""
+"""The tree methods under one interface for the estimator: the statistics, draws and nodes of each."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 2**14
 
 
 class Chosen(NamedTuple):
-    """What trees were made: how, how many, and of how many levels."""
+    """The trees that were made: how, how many, and of how many levels."""
 
     method: str
     n_estimators: int
@@ -64,7 +64,7 @@ class Model(ABC):
     @property
     @abstractmethod
     def columns(self) -> list[str]:
-        """What the table says of a node."""
+        """A node of a tree, as the table has it."""
 
     @property
     @abstractmethod
@@ -96,12 +96,12 @@ class Model(ABC):
     def release(
         self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
     ) -> Release:
-        """Draw all noise `loss` stands for.
+        """Draw all noise of `loss`.
 
         Parameters
         ----------
         exact : mapping of str to ndarray
-            What `collect` returned, merged.
+            Merged results of `collect`.
         rows_per_unit : int
             Rows of one privacy unit, at most.
         """

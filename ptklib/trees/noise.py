@@ -48,9 +48,9 @@ class Noise:
 
         Notes
         -----
-        Either all rounds take their parts of what a row may add, or all counted trees do; the released start decides
-        which. So a row adds `row_limit` at most in either case: in L1 norm below Laplace noise, where parts add up, and
-        in L2 norm below Gaussian noise, where their squares do.
+        Either all rounds take their parts of what a row may add, or all counted trees do; the released start
+        decides which. So a row adds `row_limit` at most in either case: in L1 norm below Laplace noise, whose
+        parts add up, and in L2 norm below Gaussian noise, whose squares do.
         """
         objective, settings = self._objective, self._settings
         l1, l2, part = {

@@ -18,12 +18,13 @@ _LIMIT = 8 * _STEPS
 
 
 class Objective(ABC):
-    """What a row adds to a leaf: a step it wants in each score, and how much it weighs.
+    """The contribution of a row to a leaf: a step it wants in each score, and how much it weighs.
 
     Notes
     -----
-    Scores are integers and everything irrational is read from a table, so what a row adds is a function of the row
-    and of released numbers alone: no rounding depends on how many other rows there are or in which order they come.
+    Scores are integers and everything irrational is read from a table. So the contribution of a row is a
+    function of the row and of released numbers alone. No rounding depends on how many other rows there are or
+    in which order they come.
     """
 
     n_scores: int
@@ -67,7 +68,7 @@ class Objective(ABC):
 
     @abstractmethod
     def start_score(self, noisy: Floats, std: float) -> Ints:
-        """Return the scores that noisy sums stand for, in units."""
+        """Return the scores that follow from noisy sums, in units."""
 
     def chances(self, start: Ints) -> Floats:
         """Return the probability of each class where scores start."""

@@ -79,7 +79,7 @@ def output(value: object, n_trees: int, depth: int) -> str:
 
 
 def n_trees(value: object, chosen: Method) -> int:
-    """Return the number of trees; None stands for what is good with the method."""
+    """Return the number of trees; None means a number that is good with the method."""
     return whole_number(_DEFAULT_TREES[chosen] if value is None else value, "n_estimators", 1, TREES_MAX)
 
 

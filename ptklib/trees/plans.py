@@ -1,4 +1,4 @@
-"""What the rounds of a release draw and what that costs; known before any data are read."""
+"""The draws of the rounds of a release and their loss; known before any data are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -47,9 +47,9 @@ class RoundsPlan:
 
     Notes
     -----
-    What is drawn in a round depends on what was released in the rounds before: adaptive composition, basic for
-    Laplace noise and permute-and-flip (the shares of epsilon add up), zCDP for Gaussian noise and the exponential
-    mechanism (the shares of rho add up).
+    The draws of a round depend on what was released in the rounds before, so composition is adaptive. It is
+    basic for Laplace noise and permute-and-flip (the shares of epsilon add up), and zCDP for Gaussian noise
+    and the exponential mechanism (the shares of rho add up).
     """
 
     parts: tuple[Measure | Choice, ...]

@@ -1,4 +1,4 @@
-"""What boosting draws in its rounds, declared before any data are read."""
+"""The draws of boosting in its rounds, declared before any data are read."""
 
 from dataclasses import dataclass
 from math import gcd, sqrt
@@ -67,9 +67,9 @@ def _pool(size: int, settings: Settings, share: float, gaussian: bool) -> Measur
 
     Notes
     -----
-    Draws of both divisions fall into groups, to each of which a row adds an equal part at most: as many groups as
-    counted trees, where that divides the number of rounds. docs/proofs/pooled-noise.md shows that the groups cost no
-    more than as many draws of that sensitivity. Gaussian noise needs no groups.
+    Draws of both divisions fall into groups, to each of which a row adds an equal part at most. There are as
+    many groups as counted trees, if that divides the number of rounds. docs/proofs/pooled-noise.md shows that
+    the groups cost no more than as many draws of that sensitivity. Gaussian noise needs no groups.
     """
     most = row_limit(settings)
     if gaussian:

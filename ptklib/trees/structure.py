@@ -67,7 +67,7 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """Where rows go in one tree, by a table for all levels that look at the same feature."""
+    """The paths of rows in one tree, by a table for all levels that look at the same feature."""
 
     steps: tuple[tuple[int, int, Ints], ...]
     """A node goes to ``table[node * width + code]``; a `width` of 0 stands for one level and its splits, where tables

@@ -1,4 +1,4 @@
-"""What trees learn: a class among public ones, or a number within public bounds."""
+"""The target of trees: a class among public ones, or a number within public bounds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +66,7 @@ class Target:
         return usable, np.rint(np.clip(share, -1.0, 1.0) * UNITS).astype(np.int64)
 
     def numbers(self, shares: Floats) -> Floats:
-        """Return the labels some distances from the midpoint, in half widths, stand for; within the bounds."""
+        """Return the labels at some distances from the midpoint, in half widths; within the bounds."""
         assert self.bounds is not None
         values = self.bounds.midpoint + np.asarray(shares) * self.bounds.half_width
         return np.clip(values, self.bounds.low, self.bounds.high)

@@ -40,15 +40,16 @@ def node_means(
     spread : ndarray of shape (n_values,)
         Variance of a sum per unit of weight, without noise: how much rows of one node differ.
     start : ndarray of shape (n_values,)
-        What the root leans on.
+        The value that the root leans on.
     most : float
         The deviation of a node from its parent has a variance of at most so many `spread`.
 
     Notes
     -----
-    Level by level, that variance is estimated from the release itself, over all nodes, as what exceeds noise and the
-    chance of drawing other rows. Where nothing exceeds them by more than noise may, or sizes are lost in noise, a level
-    repeats its parents: noise alone moves no prediction, and a tree is as deep as its data allow.
+    Level by level, that variance is estimated from the release itself, over all nodes, as what exceeds noise
+    and the chance of drawing other rows. If nothing exceeds them by more than noise may, or sizes are hidden
+    by noise, a level repeats its parents. So noise alone moves no prediction, and a tree is as deep as its
+    data allow.
     """
     n_leaves, size = len(sums), 1
     means, parents = [], np.asarray(start, dtype=np.float64)[None, :]

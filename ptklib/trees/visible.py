@@ -1,4 +1,4 @@
-"""What released trees show of the rows they were trained on: counts that stand out of their noise, or not."""
+"""Which rows released trees show: whether counts exceed their noise."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,9 +28,9 @@ def unseen(
 
     Notes
     -----
-    What is missing or outside a domain goes left at every split. So of a feature that matches nothing, no row is seen
-    to go right. Nor is one where all rows have first values of the domain. Nothing is said of features that no tree
-    looks at, nor of numbers, which often lie below all thresholds.
+    Values that are missing or outside a domain go left at every split. So of a feature that matches nothing,
+    no row is seen to go right. Nor is one where all rows have first values of the domain. Features that no
+    tree looks at are not reported, nor are numbers, which are often below all thresholds.
     """
     n_inner = trees.splits.shape[1]
     counts = [tables.column(table, name, len(trees.splits))[:, n_inner:] for name in noise_std]

@@ -76,8 +76,8 @@ def upper_bound_of(sums: NoisySums, failure: float) -> float:
 
     Notes
     -----
-    Every mean loss above the bound is refuted by the sums. Means are refuted in whole intervals, from 1 downwards, so
-    that none is left out.
+    Every mean loss above the bound is refuted by the sums. Means are refuted in whole intervals, from 1
+    downwards, so that none is skipped.
     """
     if not 0 < failure < 1:
         raise InvalidParameterError("a failure probability must lie in (0, 1)")
@@ -93,7 +93,7 @@ def upper_bound_of(sums: NoisySums, failure: float) -> float:
 
 
 class _Refutation:
-    """Which mean losses the sums refute."""
+    """The mean losses that the sums refute."""
 
     def __init__(self, sums: NoisySums, failure: float) -> None:
         self._sums, self._hidden = sums, NOISE * failure

@@ -48,17 +48,18 @@ def next_failure(confidence: object, look: object, spent: float | None) -> float
     Parameters
     ----------
     spent : float or None
-        What the looks before this one may be wrong with, added up; None if all had this confidence.
+        The sum of the error probabilities of the looks before this one; None if all had this confidence.
 
     Raises
     ------
     InvalidParameterError
-        When nothing is left: earlier looks had less confidence, and this one asks for more than they leave.
+        If nothing remains: earlier looks had less confidence, and this one asks for more than they leave.
 
     Notes
     -----
-    Look i gets ``(eta - spent) / (i + 1)``. Where all looks have one confidence this is `look_failure`, because looks 1
-    to i - 1 use ``eta (1 - 1 / i)``. Whatever the confidence was before, all looks together stay below the present eta.
+    Look i gets ``(eta - spent) / (i + 1)``. If all looks have one confidence this is `look_failure`, because
+    looks 1 to i - 1 use ``eta (1 - 1 / i)``. Whatever the confidence was before, all looks together stay
+    below the present eta.
     """
     if spent is None:
         return look_failure(confidence, look)
@@ -82,8 +83,8 @@ def spent_after(confidence: object, n: int, looks: int, spent: float) -> float:
 
     Notes
     -----
-    Look i leaves ``i / (i + 1)`` of what the looks before it left of eta. These factors telescope: n looks after the
-    first k leave ``(k + 1) / (k + n + 1)`` of it. Nothing changes where nothing was left.
+    Look i leaves ``i / (i + 1)`` of what the looks before it left of eta. These factors telescope: n looks
+    after the first k leave ``(k + 1) / (k + n + 1)`` of it. If nothing remained before, nothing changes.
     """
     eta = 1 - check_confidence(confidence)
     left = eta - spent
@@ -110,6 +111,6 @@ class Look:
 
     @classmethod
     def of(cls, confidence: object, number: object, spent: float | None = None) -> Self:
-        """Return a look after others that used `spent`, as `next_failure` divides what is left."""
+        """Return a look after others that used `spent`, as `next_failure` divides the rest."""
         failure = next_failure(confidence, number, spent)
         return cls(check_confidence(confidence), check_look(number), failure)

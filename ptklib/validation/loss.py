@@ -31,8 +31,8 @@ class LossValidator:
 
     Notes
     -----
-    A verdict is a function of released sums, so it costs nothing beyond them. It holds for a model that depends on
-    the tested rows through its own verdicts alone.
+    A verdict is a function of released sums, so it costs nothing beyond them. It is valid for a model that
+    depends on the tested rows through its own verdicts alone.
 
     References
     ----------
@@ -63,7 +63,7 @@ class LossValidator:
         look : int
             How many looks at this target there were, with this one.
         spent : float, optional
-            What the looks before this one may be wrong with together: the sum of their `failure`. None if all had
+            The error probability of the looks before this one: the sum of their `failure`. None if all had
             this confidence.
         """
         this, widest = Look.of(self.confidence, look, spent), float(self.loss_bound)
@@ -85,8 +85,8 @@ class AccuracyValidator:
 
     Notes
     -----
-    The sums are those of a loss that is 1 for a wrong answer and 0 for a correct one, so that an accuracy of at least a
-    is a loss of at most 1 - a.
+    The sums are those of a loss that is 1 for a wrong answer and 0 for a correct one. So an accuracy of at
+    least a is a loss of at most 1 - a.
     """
 
     target: Any

@@ -1,4 +1,4 @@
-"""What a PTK asks of a validation: `accept={"metric": ..., "epsilon": ...}`, and what else it may say there."""
+"""The test that a PTK asks for: `accept={"metric": ..., "epsilon": ...}`, and its other fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class AcceptTerms:
     confidence : float
         In (0, 1), of all looks together.
     epsilon : float
-        What the sums of a model's losses cost in one look.
+        The loss for the sums of a model's losses in one look.
     reject_epsilon : float, optional
-        What the sums of the least losses of its class cost beside them; None if nothing is ever rejected.
+        The additional loss for the sums of the least losses of its class; None if nothing is ever rejected.
     """
 
     metric: Metric
@@ -98,7 +98,8 @@ class AcceptTerms:
     def check_family(self, estimator: Any) -> None:
         """Refuse an estimator without what the metric measures: a loss of single rows, or a predicted class.
 
-        With `reject_epsilon` the least losses are needed too: exact, and over a class that holds every released model.
+        With `reject_epsilon` the least losses are needed too: exact, and over a class that contains every
+        released model.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a validator says: a decision and the numbers that it follows from."""
+"""The verdict of a validator: a decision and the numbers that it follows from."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -14,7 +14,7 @@ BESIDE = frozenset({"assurance", "asserted_by", "windows", "minimum", "groups"})
 
 
 class Decision(StrEnum):
-    """What to do with a model."""
+    """The decision on a model."""
 
     ACCEPT = "accept"
     """The model meets its target, with the stated confidence."""
@@ -25,7 +25,7 @@ class Decision(StrEnum):
 
 
 class Metric(StrEnum):
-    """What a target is a limit of."""
+    """The quantity that a target limits."""
 
     LOSS = "loss"
     """Expected loss of a privacy unit; a smaller loss is better."""
@@ -46,8 +46,8 @@ class Verdict:
     target : float
         In the unit of the metric.
     bound : float
-        What the metric was shown to reach: an upper bound of a loss or an error, a lower bound of an accuracy. In a
-        verdict about the minimum of a class it is a lower bound of the least loss.
+        The proved value of the metric: an upper bound of a loss or an error, a lower bound of an accuracy. In
+        a verdict about the minimum of a class it is a lower bound of the least loss.
     estimate : float or None
         Estimate of the metric from the same numbers; None when noise hides it.
     confidence : float
@@ -125,7 +125,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote, also from a record of the store: what it says beside (`BESIDE`) is left out.
+        """Read what `to_json` wrote, also from a record of the store, without what that record adds (`BESIDE`).
 
         Raises
         ------

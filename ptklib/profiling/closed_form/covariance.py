@@ -20,8 +20,8 @@ def covariance_error(estimator: CovarianceMatrix, facts: Facts) -> Callable[[flo
 
     Notes
     -----
-    For standardised rows x of norm r or less with mean m and a covariance of trace t, the squared Frobenius error
-    of the covariance is, in expectation over n rows and the noise, at most
+    Take standardised rows x of norm r or less with mean m and a covariance of trace t. The squared Frobenius
+    error of the covariance is, in expectation over n rows and the noise, at most
 
     - ``(r + |m|)**2 t / n`` from sampling (``|x - m|**4`` has mean at most that);
     - ``(p V_diagonal + p (p - 1) V_beside + 2 (p + 1) |m|**2 V_sum + r**4 V_count) / n**2`` from the noise of products,

@@ -1,4 +1,4 @@
-"""Which family has a formula for its error."""
+"""The families that have a formula for their error."""
 
 from collections.abc import Callable
 from typing import Any

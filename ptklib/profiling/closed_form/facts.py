@@ -1,4 +1,4 @@
-"""What a formula may know of the data: public or paid numbers only."""
+"""The facts about data that a formula may use: public or paid numbers only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ from ptklib.scalars import finite_number
 
 @dataclass(frozen=True)
 class Facts:
-    """Numbers about the data that are public, or were released and paid for. What is left out is assumed at its worst.
+    """Numbers about the data that are public, or were released and paid for.
+
+    The worst is assumed of each fact that is left out.
 
     Parameters
     ----------
@@ -22,7 +24,7 @@ class Facts:
     spread : float
         Standard deviation of values within a group, in half widths of their bounds: at most 1.
     mean_reach : float
-        How far means of groups lie from the middle of the bounds, in half widths: at most 1.
+        The distance of group means from the middle of the bounds, in half widths: at most 1.
     total_variance : float, optional
         Trace of a covariance matrix, in squared half widths. The error of a covariance is relative to its size, so
         nothing can be said without it.

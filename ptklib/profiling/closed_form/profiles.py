@@ -39,7 +39,8 @@ def formula_profile(
         In the unit of the family's `error_from_true_value`, in (0, 1).
     epsilons : sequence of float
     rows : int
-        How many there are at most; public, or released and paid for. What needs more is answered so.
+        How many there are at most; public, or released and paid for. `NeedsMore` is the answer if more are
+        needed.
     """
     if not 0 < target < 1:
         raise InvalidParameterError(

@@ -1,4 +1,4 @@
-"""What a released state tells a later formula, with a margin for what its noise may have moved."""
+"""Facts that a released state gives a later formula, with a margin for what its noise may have moved."""
 
 import math
 from collections.abc import Mapping
@@ -60,12 +60,13 @@ def cautious_facts(state: ReleasedState) -> Facts | None:
 
     Notes
     -----
-    - *Shares.* Groups whose counts are within five standard deviations of noise and sampling get one share, of their
-      mean with a margin: equal shares are the worst. Where that is all groups, or the total is within, none are told.
-    - *Means and variances of groups.* The farthest mean and the largest variance of groups that are seen stand for
-      all of them, and the worst for the others.
-    - *Covariance.* Its norm is taken two expected errors low, its trace and its mean two high; where no norm is left
-      there are no facts.
+    - *Shares.* Groups whose counts are within five standard deviations of noise and sampling get one share,
+      of their mean with a margin: equal shares are the worst. If that is all groups, or the total is within,
+      no shares are returned.
+    - *Means and variances of groups.* All groups that are seen get the farthest mean and the largest variance
+      among them; the others get the worst.
+    - *Covariance.* Its norm is taken two expected errors low, its trace and its mean two high. If no norm
+      remains there are no facts.
 
     They hold for the rows the state was made of. For others they are an estimate, as any profile of the past is.
     """
@@ -164,7 +165,7 @@ def _hidden(counts: Floats, noise_variance: float) -> Bools:
 def _of_values(estimator: HistoricalStatistics, state: ReleasedState) -> dict[str, float]:
     """Return the farthest mean and the largest variance of groups that are seen; of the others the worst is assumed.
 
-    Errors are concave in both squares, so that their mean over groups may stand for them.
+    Errors are concave in both squares, so their mean over groups may replace them.
     """
     table, bounds = state.tables["statistics"], layout_of(estimator).bounds
     hidden = _hidden(table.column(COUNT).to_numpy(), float(state.meta["noise_variance"][COUNT]))

@@ -1,4 +1,4 @@
-"""What a loss of single rows has to offer."""
+"""The interface of a loss of single rows."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -8,9 +8,9 @@ from ptklib.arrays import Bools, Floats
 class RowRisk(Protocol):
     """A loss of each row under a released state.
 
-    The loss of a row is a function of that row and the state alone, in its last bit too: sums over rows then move by no
-    more than one loss when a row comes or goes. Products of a matrix and a vector are no such functions where the
-    library adds in an order that depends on the number of rows.
+    The loss of a row is a function of that row and the state alone, in its last bit too. So sums over rows
+    move by no more than one loss when a row comes or goes. Products of a matrix and a vector are no such
+    functions where the library adds in an order that depends on the number of rows.
     """
 
     def examples(self, table: Any) -> Bools:
@@ -42,8 +42,9 @@ class ClassRisk(RowRisk, Protocol):
 class ExactRisk(RowRisk, Protocol):
     """A loss whose least sum over a function class can be computed exactly.
 
-    Only then is there a lower bound of what any state can reach: the training loss of a heuristic may jump by a whole
-    loss per row when one row comes or goes, so no noise of moderate size could hide it, and it bounds nothing.
+    Only then is there a lower bound of what any state can reach. The training loss of a heuristic may jump by
+    a whole loss per row when one row comes or goes. No noise of moderate size could hide it, and it bounds
+    nothing.
     """
 
     @property
@@ -55,15 +56,15 @@ class ExactRisk(RowRisk, Protocol):
 
         Notes
         -----
-        With weights that add up to 1 for each privacy unit, a unit moves it by 0 to `loss_max`: the losses of a
-        fixed function move by as much, and so does their least value.
+        With weights that add up to 1 for each privacy unit, a unit moves it by 0 to `loss_max`. The losses of
+        a fixed function move by as much, and so does their least value.
         """
 
 
 def bounds_every_state(risk: RowRisk | None) -> bool:
     """Tell whether the least loss over a class bounds that of every state that can be released.
 
-    Losses of states lie in [0, 1]. A class with larger ones is not clipped as states are, so that a clipped state may
-    lose less than each model of the class.
+    Losses of states are in [0, 1]. A class with larger ones is not clipped as states are, so that a clipped
+    state may lose less than each model of the class.
     """
     return isinstance(risk, ExactRisk) and float(risk.loss_max) <= 1

@@ -28,8 +28,9 @@ class CountsRisk(RowRisk):
 
     Notes
     -----
-    The class is all functions of the value of a feature to probabilities, values outside a domain included as one more,
-    so it holds every release. The least sum over rows of one value is ``(n - sum_c n_c**2 / n) / 2``.
+    The class is all functions of the value of a feature to probabilities, values outside a domain included as
+    one more. So it contains every release. The least sum over rows of one value is
+    ``(n - sum_c n_c**2 / n) / 2``.
     """
 
     loss_max = 1.0

@@ -1,4 +1,4 @@
-"""Which family has a loss of single rows."""
+"""The families that have a loss of single rows."""
 
 from collections.abc import Callable
 from typing import Any

@@ -29,9 +29,10 @@ class LeastSquaresRisk:
     Notes
     -----
     The class is ``b + u . z`` of clipped, standardised rows z with ``||u|| <= weight_max`` and any b: ridge
-    regression with the ridge that this norm asks for. It is not clipped to the bounds of the label, so its losses reach
-    ``(1 + r weight_max)**2`` for rows of norm r or less: the least sum has b = mean(y) - u . mean(z), whose values stay
-    within ``1 + 2 r weight_max``, so one more row adds at most ``((2 + 2 r weight_max) / 2)**2``.
+    regression with the ridge that this norm asks for. It is not clipped to the bounds of the label, so its
+    losses reach ``(1 + r weight_max)**2`` for rows of norm r or less. The least sum has b = mean(y) - u .
+    mean(z), whose values stay within ``1 + 2 r weight_max``. So one more row adds at most
+    ``((2 + 2 r weight_max) / 2)**2``.
     """
 
     def __init__(self, estimator: AdaSSPRegressor, weight_max: float = 1.0) -> None:
@@ -97,10 +98,11 @@ def _least_square(matrix: Floats, target: Floats, radius: float) -> float:
 
     Notes
     -----
-    In the eigenbasis the minimiser is ``target / (spectrum + m)``, m the least number, 0 or more, for which it is
-    short enough. Its norm falls in m, so m is found by bisection. No direction is left out for being flat: the least
-    value moves by at most ``radius**2`` and ``2 * radius`` times what moves matrix and target, whatever the spectrum
-    is, as long as nothing is decided about small numbers; docs/proofs/profiling.md bounds the rounding.
+    In the eigenbasis the minimiser is ``target / (spectrum + m)``, m the least number, 0 or more, for which
+    it is short enough. Its norm falls in m, so m is found by bisection. No direction is dropped for being
+    flat. The least value moves by at most ``radius**2`` and ``2 * radius`` times what moves matrix and
+    target, whatever the spectrum is, as long as nothing is decided about small numbers.
+    docs/proofs/profiling.md bounds the rounding.
     """
     spectrum, vectors = np.linalg.eigh(matrix)
     spectrum, turned = np.maximum(spectrum, 0.0), vectors.T @ target

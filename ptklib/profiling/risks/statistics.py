@@ -29,9 +29,9 @@ class StatisticsRisk(RowRisk):
 
     Notes
     -----
-    The class is all functions of the key with values in the bounds (all shares of groups), so it holds every release.
-    The mean of each group minimises the sum of squares: the least sum over rows is ``sum(x**2) - sum(x)**2 / n``,
-    added over groups.
+    The class is all functions of the key with values in the bounds (all shares of groups), so it contains
+    every release. The mean of each group minimises the sum of squares: the least sum over rows is
+    ``sum(x**2) - sum(x)**2 / n``, added over groups.
     """
 
     loss_max = 1.0

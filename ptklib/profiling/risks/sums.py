@@ -10,7 +10,7 @@ _CHUNK = 1024
 
 
 def sums_by(codes: Ints, values: Floats, size: int) -> Floats:
-    """Add values in [-1, 1] by their codes: their leading bits exactly, what is left of them in floating point."""
+    """Add values in [-1, 1] by their codes: their leading bits exactly, the rest of them in floating point."""
     leading = np.rint(values * _FINE)
     rest = values - leading / _FINE
     return np.asarray(np.bincount(codes, leading, size) / _FINE + np.bincount(codes, rest, size))
