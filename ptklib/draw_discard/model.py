@@ -64,8 +64,8 @@ class DrawDiscardModel(Labelled):
     grid_bits : int, default 24
         As for `Specification`.
     average : {"weights", "predictions"}
-        The quantity that is averaged over the instances when the model predicts. With ``"predictions"`` all
-        instances are released.
+        The quantity that predictions average over the instances. With ``"predictions"`` all instances are released.
+        With ``"predictions"`` all instances are released.
     devices : str, optional
         Column that says which rows are of one device, in `fit`; by default each row is a device. A shard must then hold
         all rows of its devices.
@@ -95,13 +95,12 @@ class DrawDiscardModel(Labelled):
     :Mechanism: discrete Laplace or discrete Gaussian noise on the clipped step of each device.
     :Sensitivity: ``specification.distance``.
 
-    **There is no central loss.** That a device took part is not hidden, so there is no epsilon for one row,
-    or one device, more or less. `declared_loss` has an event, `LocalReport`, that no accountant composes, and
-    no block pays for it.
+    **There is no central loss.** It is not hidden that a device took part: no epsilon covers one row, or one device,
+    more or less. `declared_loss` has an event, `LocalReport`, that no accountant composes, and no block pays for it.
 
-    `fit` simulates: each row plays a device, which reports once, in the order of first rows, with exact
-    noise. A continued state is where its instances start. Partial statistics are encoded rows. In a service
-    nobody calls `fit`: devices report to its server, and `average_of` makes versions of the instances.
+    `fit` simulates the devices of the rows: each reports once, in the order of their first rows, with exact noise. A
+    continued state is where its instances start. Partial statistics are encoded rows. In a service nobody calls `fit`:
+    devices report to its server, and `average_of` makes versions of the instances.
 
     References
     ----------

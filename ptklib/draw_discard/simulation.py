@@ -63,7 +63,7 @@ class Devices:
     ----------
     specification : Specification
     starts : ndarray of shape (n_devices + 1,), int64
-        The first rows of each device among all that have a label, and the end of the last ones.
+        The index of each device's first row among all that have a label, and the end of the last device's rows.
     labels : ndarray of shape (n_rows,), int64
     places, values : ndarray of shape (n_rows, n_columns)
         As in `EncodedRows`; without rows where `dense` has them.
@@ -179,11 +179,10 @@ class Simulation:
     noise : bool, default True
         False leaves the noise of reports out, for comparisons: then nothing is private.
     scheme : str, default "discard"
-        The way in which the server uses a report. ``"discard"``: it replaces a random instance. The paper
-        compares this with others [1]_. ``"same"`` replaces the one that was drawn. ``"average"`` and
-        ``"average-same"`` average a report with what it would replace. ``"accept"`` keeps a single instance
-        and takes one report in k. ``"batch"`` keeps a single instance, and replaces it by the average of
-        `batch` reports that began with it.
+        The way in which the server uses a report. ``"discard"``: it replaces a random instance. The paper compares
+        this with others [1]_. ``"same"`` replaces the one that was drawn. ``"average"`` and ``"average-same"`` average
+        a report with what it would replace. ``"accept"`` keeps a single instance and takes one report in k.
+        ``"batch"`` keeps a single instance, and replaces it by the average of `batch` reports that began with it.
     batch : int, default 1
         Reports of a batch.
     vanished : float, default 0
