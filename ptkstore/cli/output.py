@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptkstore.cli.counting import counted as counted
+from ptkstore.cli.tables import fitting
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError
 from ptkstore.sdk.store import HomeStore, Store, connect, open_home
 from ptkstore.settings import CATALOG, Settings, load_settings
@@ -252,6 +253,14 @@ def print_rows(
     if not rows:
         console.print(nothing)
         return
+
+    def cell(value: object) -> str:
+        return number(value) if isinstance(value, float) else _text(value)
+
+    if console.is_terminal:
+        for part in fitting(rows, title, console.width, cell):
+            console.print(part, highlight=False, soft_wrap=False)
+        return
     table = Table(title=title, title_justify="left", header_style="bold")
     columns = dict.fromkeys(column for row in rows for column in row)
     for column in columns:
@@ -260,8 +269,7 @@ def print_rows(
             one_line(column), overflow="fold", justify="left" if isinstance(first, str) else "right"
         )
     for row in rows:
-        cells = [row.get(column) for column in columns]
-        table.add_row(*(number(one) if isinstance(one, float) else _text(one) for one in cells))
+        table.add_row(*(cell(row.get(column)) for column in columns))
     console.print(table)
 
 

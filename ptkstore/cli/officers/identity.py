@@ -211,8 +211,11 @@ def _token(token: Token) -> dict[str, Any]:
 
 def _new(token: Token, text: str) -> Done:
     until = token.expires_at.isoformat(timespec="minutes")
-    about = f"{token.prefix} of team {token.team} is valid until {until}"
-    return Done({**_token(token), "text": text}, f"{about}\nshown this once: {text}")
+    about = (
+        f"It is for team {token.team} and valid until {until}. "
+        f"Its id, for ptk token rotate and revoke, is {token.prefix}"
+    )
+    return Done({**_token(token), "text": text}, f"token, shown this once: {text}\n{about}", soft_wrap=True)
 
 
 def _grant(team: str, stream: str, role: Role) -> dict[str, Any]:

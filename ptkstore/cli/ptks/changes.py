@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from ptkstore.cli.output import Done, in_home
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.store import HomeStore
 
@@ -23,14 +24,14 @@ def set_config(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSON or TOML: parameters of the estimator, epsilons, pinned, where, profile, serve."
+            help=f"JSON or TOML: parameters of the estimator, and {', '.join(sorted(CONFIG_KEYS))}."
         ),
     ],
 ) -> Done:
     """Change what a file names of the config of a PTK, from the next window on; the rest stays.
 
-    JSON null takes epsilons, pinned, where, profile or serve away. Refused with the reason, and what would fit, if
-    there is no room; then the PTK stays as it was.
+    JSON null takes one of the keys beside the parameters away. If there is no room, the change is refused with the
+    reason and with what would fit; the PTK stays as it was.
     """
     split_ptk_id(ptk_id)
     config = read_config(file)

@@ -58,6 +58,12 @@ _COUNTED = {
     "keep": "unchanged",
     "deregister": "to deregister",
 }
+_DONE = {
+    "register": "registered",
+    "update": "updated",
+    "keep": "unchanged",
+    "deregister": "deregistered",
+}
 _SHOWN = 60
 """Characters of a value that a plan shows; `--json` has all of it."""
 
@@ -81,7 +87,8 @@ def plan(
     with _store(url, home) as store:
         changes = store.plan(repository, prune=prune, audit=not skip_audit, tell=_tell)
         staying = () if prune else store.undeclared(repository)
-    _show((*changes, *staying), as_json=as_json, declared=bool(repository.ptks))
+        queues = _with_queues(store, (*changes, *staying), as_json=as_json)
+    _show((*changes, *staying), queues, as_json=as_json, declared=bool(repository.ptks))
     if not as_json and (changes or staying):
         for line in _rooms(changes):
             console.print(one_line(line), highlight=False, soft_wrap=True)
@@ -113,7 +120,10 @@ def apply(
             changes = store.apply(repository, prune=names)  # no PTK that nobody was asked about
         else:
             changes = store.apply(repository, prune=prune)
-    _show(changes, as_json=as_json, declared=bool(repository.ptks))
+        queues = _with_queues(store, changes, as_json=as_json)
+    _show(changes, queues, as_json=as_json, declared=bool(repository.ptks))
+    if not as_json and changes:
+        console.print(_done(changes), highlight=False)
 
 
 @answers
@@ -135,13 +145,14 @@ def destroy(
     team = Repository(team_of(folder), ())
     with _store(url, home) as store:
         changes = store.apply(team, prune=True) if yes else store.plan(team, prune=True)
-    _show(changes, as_json=as_json)
+        queues = _with_queues(store, changes, as_json=as_json)
+    _show(changes, queues, as_json=as_json)
     if as_json:
         return
     if not changes:
         console.print("the team has no PTK")
-    elif not yes:
-        console.print("nothing was done: say --yes to do it")
+    else:
+        console.print(_done(changes) if yes else "nothing was done: say --yes to do it", highlight=False)
 
 
 def _confirm(names: Sequence[str]) -> None:
@@ -166,14 +177,25 @@ def _store(url: str | None, home: Path | None) -> Store:
     return opened(home) if url is None else at_url(url)
 
 
-def _show(changes: Sequence[Change], *, as_json: bool, declared: bool = True) -> None:
-    """Print what changes; and whether the repository has `declared` anything, where that was read."""
+def _with_queues(store: Store, changes: Sequence[Change], *, as_json: bool) -> frozenset[str]:
+    """The streams of these changes where PTKs wait for their trainings, so that no window reserves anything ahead."""
+    names = {change.stream for change in changes if change.stream and change.per_device is None}
+    if as_json:
+        return frozenset()
+    return frozenset(one for one in names if store.service.stream(one).policy.scheduler.lets_wait)
+
+
+def _show(changes: Sequence[Change], queues: frozenset[str], *, as_json: bool, declared: bool = True) -> None:
+    """Print what changes; and whether the repository has `declared` anything, where that was read.
+
+    On the streams `queues` PTKs wait for their trainings.
+    """
     if as_json:
         print_json([asdict(change) for change in changes])
         return
     for change in changes:
         console.print(
-            f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
+            f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change, queues)}", highlight=False
         )
         if change.reports is not None:
             _show_reports(change.stream, change.reports)
@@ -226,6 +248,12 @@ def _summary(changes: Sequence[Change]) -> str:
     return ", ".join(counts)
 
 
+def _done(changes: Sequence[Change]) -> str:
+    """What was done: `done: 1 registered, 3 unchanged`."""
+    count = Counter(change.action for change in changes)
+    return "done: " + ", ".join(f"{count[action]} {word}" for action, word in _DONE.items() if count[action])
+
+
 def _rooms(changes: Sequence[Change]) -> list[str]:
     """What the plan leaves on each stream."""
     rooms = {change.stream: change.room for change in changes if change.room is not None}
@@ -262,7 +290,7 @@ def _tested(verdict: VerdictAsked | None) -> str:
     return f"each verdict costs epsilon {verdict.epsilon:g} of a test block of {verdict.stream}"
 
 
-def _reserved(change: Change) -> str:
+def _reserved(change: Change, queues: frozenset[str]) -> str:
     prune = "; --prune deregisters it" if change.action == "stay" else ""
     if change.per_device is not None:
         if change.action == "deregister":
@@ -272,10 +300,11 @@ def _reserved(change: Change) -> str:
             f"a device loses epsilon {one['report']:g} per report ({one['one_weight']:g} per weight), "
             f"{one['one_window']:g} per window, {one['in_all']:g} in all; {_tested(change.verdict)}{prune}"
         )
+    waits = change.stream in queues
     if change.action == "deregister":
-        return f"frees epsilon {change.epsilon_before:g} a window"
+        return "waits no longer" if waits else f"frees epsilon {change.epsilon_before:g} a window"
+    now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a {'training' if waits else 'window'}"
     if change.action == "stay":
-        return f"reserves epsilon {change.epsilon:g}, delta {change.delta:g} a window{prune}"
-    now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a window"
+        return f"{'may lose' if waits else 'reserves'} {now}{prune}"
     changed = change.action == "update" and change.epsilon != change.epsilon_before
     return f"{now}, epsilon was {change.epsilon_before:g}" if changed else now

@@ -59,6 +59,14 @@ def test_a_team_that_is_not_there_is_told_how_to_create(ptk: Run, home: Path) ->
         assert refused.stderr.endswith("there is no team 'officer'; create it: ptk team create officer\n")
 
 
+def test_a_token_comes_before_its_id_which_looks_like_one(ptk: Run, home: Path) -> None:
+    first, second = ptk("token", "create", "--admin").stdout.splitlines()
+    assert first.startswith("token, shown this once: ptk_")
+    text = first.rpartition(": ")[2]
+    assert second.startswith("It is for team administrators and valid until ")
+    assert second.endswith(f"Its id, for ptk token rotate and revoke, is {text[: len('ptk_') + 16]}")
+
+
 def test_teams_tokens_and_grants_come_and_go_and_leave_a_trace(ptk: Run, home: Path) -> None:
     world = World(home)
     world.stream()

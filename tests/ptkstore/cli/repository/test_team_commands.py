@@ -213,6 +213,34 @@ def test_a_plan_shows_each_field_that_changes_what_stays_and_a_summary(line: Lin
     assert (old["epsilon"], old["epsilon_before"], old["changes"]) == (0.1, 0.1, [])
 
 
+def test_apply_and_destroy_say_that_it_was_done(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "done: 1 registered"
+    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "done: 1 unchanged"
+    assert "done" not in line.run("plan", str(folder), "--skip-audit").stdout
+    assert line.run("destroy", str(folder)).stdout.splitlines()[-1] == "nothing was done: say --yes to do it"
+    assert line.run("destroy", str(folder), "--yes").stdout.splitlines()[-1] == "done: 1 deregistered"
+
+
+def test_where_ptks_wait_a_plan_says_what_a_training_loses_and_nothing_is_reserved(
+    line: Line, tmp_path: Path
+) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line, "--scheduler", "adaptive")
+    told = line.run("apply", str(folder)).stdout
+    assert "taxi.speed_by_hour  epsilon 0.1, delta 0 a training\n" in told
+    (folder / "ptks.py").write_text("")
+    told = line.run("plan", str(folder)).stdout
+    assert (
+        "! stays taxi.speed_by_hour  may lose epsilon 0.1, delta 0 a training; --prune deregisters it\n"
+        in told
+    )
+    assert "taxi.speed_by_hour  waits no longer\n" in line.run("plan", str(folder), "--prune").stdout
+
+
 def test_a_ptk_that_devices_train_stays_without_reserving_anything(line: Line, tmp_path: Path) -> None:
     folder = tmp_path / "safety"
     folder.mkdir()
