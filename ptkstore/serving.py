@@ -16,7 +16,7 @@ def with_console(app: FastAPI) -> None:
     It asks the same parts for their health and counts the same requests.
     """
     state = app.state
-    console = Console(state.service, state.identity, lambda: state.parts.states()[0], state.rates.take)
+    console = Console(state.service, state.identity, state.parts.states, state.rates.take)
     app.router.routes.append(Route("/", lambda _: RedirectResponse(f"{PREFIX}/", 307)))
     app.router.routes.append(Route(PREFIX, lambda _: RedirectResponse(f"{PREFIX}/", 308)))
     app.mount(PREFIX, console.app)

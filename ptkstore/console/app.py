@@ -21,6 +21,7 @@ from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages.pages import Pages
+from ptkstore.console.pages.reads import Health
 from ptkstore.console.pages.shown import problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
 from ptkstore.console.ways import direct_address, is_loopback
@@ -54,7 +55,7 @@ class Console:
     Parameters
     ----------
     health : callable
-        The state of every part, by name.
+        The state of every part by name, and the names of those that fail.
     admit : callable
         Counts a request of a principal, and refuses one too many.
     """
@@ -63,7 +64,7 @@ class Console:
         self,
         service: Service,
         identity: Identity,
-        health: Callable[[], Mapping[str, str]],
+        health: Health,
         admit: Callable[[Principal], None],
     ) -> None:
         self._identity, self._admit = identity, admit

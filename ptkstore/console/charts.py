@@ -64,6 +64,25 @@ def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
     return BarChart(width, round(step - GAP, 2), tuple(bars), f"{largest:g}", places[0], places[-1])
 
 
+SHARE_WIDTH = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBar:
+    """How much of one capacity is used, of a width of `SHARE_WIDTH`."""
+
+    spent: float
+    reserved: float
+    label: str
+
+
+def share_bar(about: str, spent: float, reserved: float, capacity: float) -> ShareBar:
+    """Draw what is spent and reserved of one capacity."""
+    whole = max(capacity, spent + reserved, 1e-12)
+    label = f"{about}: {spent:g} spent, {reserved:g} reserved of {capacity:g}"
+    return ShareBar(round(SHARE_WIDTH * spent / whole, 2), round(SHARE_WIDTH * reserved / whole, 2), label)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A wait on a line of `WIDTH` from the first wait to now; `marks` are its verdicts: place and decision."""

@@ -1,82 +1,172 @@
-"""The overview: is the service healthy, and what needs the reader."""
+"""The overview: is the service healthy, what needs the reader, and what happened in the last day."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ptkstore.application.delivery.read_notices import readable_team
-from ptkstore.console.charts import budget_chart
+from ptkstore.application.operations.read_overview import (
+    NEARLY_SPENT,
+    STREAMS_MOST,
+    FullestBlock,
+    Listed,
+    Overview,
+    StreamFacts,
+    WaitsFor,
+)
+from ptkstore.console.charts import ShareBar, share_bar
 from ptkstore.console.pages.reads import Reads
-from ptkstore.console.pages.shown import labelled
+from ptkstore.console.pages.shown import shown_time
+from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.notices import notice_document
 
 NOTICES_SHOWN = 20
-BUDGETS_SHOWN = 12
-"""Streams of which the overview shows what is left: each is a few statements, all else is read at once."""
+BUDGETS_SHOWN = STREAMS_MOST
+"""Streams of which the overview shows what is left."""
+_PROCESSES = ("relay", "schedule", "worker")
+_WAITS_FOR = {
+    WaitsFor.SCHEDULER: "its next training",
+    WaitsFor.ACCEPTED_VERSION: "its first accepted version",
+    WaitsFor.FIRST_VERSION: "its first version",
+}
 
 
-class Overview(Reads):
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs somebody: what it is about, where to look, and what is wrong in a sentence."""
+
+    kind: str
+    about: str
+    href: str
+    text: str
+    bad: bool = True
+
+
+class OverviewPage(Reads):
     """The first page."""
 
     def overview(self, who: Principal) -> dict[str, Any]:
-        """Show streams with their fullest block, deliveries that went wrong, notices and health."""
-        subscriptions = self._subscriptions(who)
-        streams = self._streams(who)
-        readable = self._identity.streams_for(who, Action.BUDGET_READ)
-        first = [stream for stream in streams if stream.name in readable][:BUDGETS_SHOWN]
-        blocks = self._service.budgets([stream.name for stream in first])
-        exposed = self._identity.streams_for(who, Action.EXPOSURE_READ)
-        checked = [self._exposure(stream.name) for stream in first if stream.name in exposed]
-        failed = [one["stream"] for one in checked if one is not None and not one["holds"]]
+        """Show health, what needs the reader, streams with their fullest block, the last day and notices."""
+        states, codes = self._health()
+        sight = self._identity.sight(who)
+        overview = self._service.overview(sight, states, sorted(codes))
+        streams = {stream.name: stream for stream in self._streams(who)}
+        budgets = sight.budgets or frozenset()
         return {
-            "streams": [
+            "overview": overview,
+            "silent": [name for name in _PROCESSES if overview.parts.get(name) == "silent"],
+            "health": sorted(overview.parts.items()),
+            "needs": list(_needs(overview)),
+            "more_needs": _beyond(
+                overview.failed_trainings, overview.given_up, overview.troubled_subscriptions
+            ),
+            "waiting": [
                 {
-                    **_card(stream, blocks.get(stream.name), readable=stream.name in readable),
-                    "exposed": stream.name in failed,
+                    "ptk_id": one.ptk_id,
+                    "waits_for": _WAITS_FOR[one.waits_for],
+                    "since": None if one.since is None else one.since.isoformat(),
                 }
-                for stream in streams
+                for one in overview.waiting.items
             ],
-            "ptks": len(self._ptks(who)),
-            "subscriptions": len(subscriptions),
-            "troubled": [one for one in subscriptions if one["status"] != "ok"],
+            "published": [
+                {"ptk_id": one.ptk_id, "version": one.version, "at": one.at.isoformat()}
+                for one in overview.published.items
+            ],
+            "streams": [
+                _card(streams[one.name], one, readable=one.name in budgets)
+                for one in overview.streams
+                if one.name in streams
+            ],
             "notices": self._notices(who),
-            "health": sorted(self._health().items()),
         }
 
     def _notices(self, who: Principal) -> list[dict[str, Any]]:
-        """The newest words left for the team, or for all."""
+        """The newest notices to the team, or to all."""
         if not self._may(who, Action.NOTICE_LIST, None):
             return []
         notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
         return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in notices]
 
 
-def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: bool) -> dict[str, Any]:
-    rows = labelled(blocks or (), stream.policy)
-    fullest = max(rows, key=used_share, default=None)
+def _needs(overview: Overview) -> Iterator[Need]:
+    for name in overview.failing:
+        yield Need("service", name, "/#health", "This part of the service fails. Its log says why.")
+    for stream in overview.streams:
+        if stream.exposure is not None and not stream.exposure.holds:
+            yield Need("exposure", stream.name, f"/streams/{stream.name}#exposed", stream.exposure.verdict)
+    for failed in _items(overview.failed_trainings):
+        when = f"on window {failed.window} failed at {shown_time(failed.at.isoformat())} UTC"
+        yield Need(
+            "training",
+            failed.ptk_id,
+            f"/ptks/{failed.ptk_id}#trainings",
+            f"Training {when}: {failed.code}.",
+        )
+    for given_up in overview.given_up.items:
+        text = f"It is trained no longer: {given_up.code}. A developer can resume it."
+        yield Need("given up", given_up.ptk_id, f"/ptks/{given_up.ptk_id}", text)
+    for one in _items(overview.troubled_subscriptions):
+        yield Need(
+            "delivery",
+            one.ptk_id,
+            "/deliveries",
+            _trouble(one.id, one.status, one.dead_letters, one.code),
+            bad=one.status != "ok",
+        )
+    for stream in overview.streams:
+        if stream.budget is not None and stream.budget.nearly_spent:
+            text = (
+                f"{stream.budget.nearly_spent} of {stream.budget.active_blocks} active blocks have "
+                f"{NEARLY_SPENT:.0%} or more of their epsilon spent or reserved."
+            )
+            yield Need("budget", stream.name, f"/streams/{stream.name}#budget", text, bad=False)
+
+
+def _trouble(subscription: str, status: str, dead_letters: int, code: str | None) -> str:
+    words = [] if status == "ok" else [f"is {status}" + (f" ({code})" if code else "")]
+    if dead_letters:
+        words.append(f"has {dead_letters} dead letter{'' if dead_letters == 1 else 's'}")
+    return f"Subscription {subscription} {' and '.join(words)}."
+
+
+def _items(listed: Listed[Any] | None) -> tuple[Any, ...]:
+    return () if listed is None else listed.items
+
+
+def _beyond(*lists: Listed[Any] | None) -> int:
+    """How many things the lists leave out."""
+    return sum(one.count - len(one.items) for one in lists if one is not None)
+
+
+def _card(stream: Stream, facts: StreamFacts, *, readable: bool) -> dict[str, Any]:
     document = stream_document(stream)
+    fullest = None if facts.budget is None else facts.budget.fullest
     return {
         "name": stream.name,
         "team": stream.team,
+        "ptks": facts.ptks,
         "capacity": document["epsilon"],
         "local": document["report_epsilon"],
-        "delta": document["delta"],
         "unit": stream.policy.privacy_unit.value,
         "assurance": stream.policy.minimum_assurance.value,
+        "budget": facts.budget,
         "fullest": fullest,
-        "share": None if fullest is None else budget_chart([fullest]).bars[0],
+        "place": None if fullest is None else _place(fullest),
+        "share": None if fullest is None else _share(fullest),
         "readable": readable,
-        "shown": blocks is not None,
+        "exposed": facts.exposure is not None and not facts.exposure.holds,
     }
 
 
-def used_share(row: dict[str, Any]) -> tuple[float, int]:
-    """Return the share of its capacity that a block has spent or promised; of equal ones the newest counts."""
-    used = (row["spent_epsilon"] + row["reserved_epsilon"]) / max(row["capacity_epsilon"], 1e-12)
-    window = row.get("window")
-    return used, -1 if window is None else window
+def _place(block: FullestBlock) -> str:
+    start = f"block {block.number}" if block.start is None else shown_time(block.start.isoformat())
+    return ", ".join(word for word in (start, block.part, block.line) if word not in ("", COMMON))
+
+
+def _share(block: FullestBlock) -> ShareBar:
+    return share_bar(_place(block), block.spent_epsilon, block.reserved_epsilon, block.capacity_epsilon)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
@@ -16,11 +16,14 @@ from ptkstore.sdk.subscriptions import subscription_document
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
+Health = Callable[[], tuple[Mapping[str, str], Collection[str]]]
+"""The state of every part of the service, and the names of those for which it is not ready."""
+
 
 class Reads:
     """Reads for one principal that several pages share."""
 
-    def __init__(self, service: Service, identity: Identity, health: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, service: Service, identity: Identity, health: Health) -> None:
         self._service, self._identity, self._health = service, identity, health
 
     def _exposure(self, name: str) -> dict[str, Any] | None:

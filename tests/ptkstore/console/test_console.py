@@ -14,7 +14,7 @@ import pytest
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
-from ptkstore.console.pages.overview import NOTICES_SHOWN, used_share
+from ptkstore.console.pages.overview import NOTICES_SHOWN
 from ptkstore.console.pages.ptks import TRAININGS_SHOWN
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
 from ptkstore.domain.accounting.assurances import Assurance
@@ -389,21 +389,6 @@ def test_pages_say_which_team_vouches_for_a_ptk(tmp_path: Path) -> None:
         assert "Spent εBy the library εAsserted εReserved ε" in page
         assert "train-0active0.10.00.10.01.0" in page
         assert "accepts asserted PTKs" in seen(client.get("/console/")).text
-
-
-def test_the_overview_shows_the_fullest_block_and_not_the_newest() -> None:
-    def block(window: int, spent: float, capacity: float = 1.0) -> dict[str, float]:
-        return {
-            "window": window,
-            "spent_epsilon": spent,
-            "reserved_epsilon": 0.0,
-            "capacity_epsilon": capacity,
-        }
-
-    yesterday, today, small = block(1, 0.8), block(2, 0.0), block(0, 0.45, 0.5)
-    assert max([yesterday, today], key=used_share) is yesterday
-    assert max([yesterday, today, small], key=used_share) is small
-    assert max([block(1, 0.8), newest := block(2, 0.8)], key=used_share) is newest
 
 
 def test_a_ptk_shows_its_verdicts_and_whether_it_waits(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""The first page: health, what needs the reader, the last day; each reader sees what its roles allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ptkstore.domain.identity import Role
+from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.ports.row_processes import RunFailed
+from tests.support.api_server import Api
+from tests.support.console_pages import seen, signed_in
+from tests.support.world import NOW
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A training of `speed` failed after its first version; a block is nearly spent, and a message did not arrive."""
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        world = api.world
+        world.stream(retention_windows=40)
+        world.register(epsilon=0.95)
+        world.publish(0)
+        world.clock.pass_(minutes=1)
+        world.trainer.failing = RunFailed("memory-limit")
+        world.publish(1)
+        world.register("late", epsilon=0.01)
+        made, _ = world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/hook", team="taxi")
+        with world.service.begin() as uow:
+            uow.subscriptions.add_dead_letter(DeadLetter(made.id, 1, "timeout", NOW))
+            uow.commit()
+        yield api
+
+
+def needs(api: Api, *roles: Role, team: str = "taxi") -> list[tuple[str, ...]]:
+    """Kind, place and sentence of each thing that needs the reader."""
+    page = signed_in(api, *roles, team=team).get("/console/").text
+    row = r'<li><span class="tag[^"]*">([^<]*)</span> <a href="([^"]*)">[^<]*</a> <span[^>]*>([^<]*)</span></li>'
+    return [tuple(found) for found in re.findall(row, page)]
+
+
+def test_what_needs_an_owner_is_told_with_a_link(api: Api) -> None:
+    found = {kind: (place, text) for kind, place, text in needs(api)}
+    assert found["training"] == (
+        "/console/ptks/taxi.speed#trainings",
+        "Training on window 1 failed at 2026-02-04 00:01 UTC: memory-limit.",
+    )
+    place, text = found["delivery"]
+    assert place == "/console/deliveries"
+    assert re.fullmatch(r"Subscription sub_\w+ has 1 dead letter\.", text)
+    assert found["budget"] == (
+        "/console/streams/taxi#budget",
+        "2 of 6 active blocks have 90% or more of their epsilon spent or reserved.",
+    )
+
+
+def test_roles_decide_what_needs_a_reader(api: Api) -> None:
+    def kinds(*roles: Role, team: str = "taxi") -> set[str]:
+        return {kind for kind, _, _ in needs(api, *roles, team=team)} - {"service"}
+
+    assert kinds(Role.PRODUCER) == {"training"}  # the team's own notices say it, too
+    assert kinds(Role.OFFICER) == {"training", "budget"}
+    assert kinds(Role.ADMINISTRATOR, team="operators") == {"training", "delivery", "budget"}
+    assert kinds(team="strangers") == set()
+    api.grant("ads", "taxi", Role.CONSUMER)
+    assert kinds(Role.CONSUMER, team="ads") == set()
+
+
+def test_the_last_day_and_who_waits_are_shown(api: Api) -> None:
+    page = re.sub(r"\s+", " ", seen(signed_in(api).get("/console/")).text)
+    assert "1 version published" in page
+    assert "taxi.speed version 1" in page
+    assert "1 wait" in page
+    assert "taxi.late for its first version" in page
+    assert "95 % of ε 1 used in the fullest active block" in page
+    api.world.clock.pass_(days=2)
+    try:
+        later = re.sub(r"\s+", " ", seen(signed_in(api).get("/console/")).text)
+    finally:
+        api.world.clock.pass_(days=-2)
+    assert "0 versions published" in later
+    assert "Nothing was published." in later
+
+
+def test_a_store_without_trouble_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        page = signed_in(api).get("/console/").text
+        assert "Nothing needs you." in page
+        assert "No stream that you have a role on." in page
+        assert "Healthy" in page
+        api.app.state.parts._known = ({"catalog": "failing"}, {"catalog": "unavailable"})
+        api.app.state.parts._asked_at = float("inf")
+        page = signed_in(api).get("/console/").text
+        assert "Not healthy" in page
+        assert "failing: catalog" in page
+        assert "Nothing needs you." not in page
