@@ -1,1 +1,1 @@
-"""Web pages for people who look: streams and their budgets, PTKs, deliveries, health. They change nothing."""
+"""Web pages for people who look, and who act: streams and their budgets, PTKs, deliveries, health."""

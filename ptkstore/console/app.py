@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 from anyio import to_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,6 +17,8 @@ from starlette.routing import Route
 
 from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
+from ptkstore.console.actions.routes import ActionRoutes
+from ptkstore.console.forms import form_of, same
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
@@ -34,7 +34,6 @@ from ptkstore.wiring.identity import Identity
 
 PREFIX = "/console"
 SESSION_COOKIE, FORM_COOKIE = "ptk_session", "ptk_form"
-FORM_BYTES_MAX = 4_096
 _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -103,6 +102,7 @@ class Console:
                 self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST, asks=True),
                 self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
+                *ActionRoutes(service, identity, self, PREFIX).routes(),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
         )
@@ -124,36 +124,76 @@ class Console:
 
         def shown(request: Request, session: Session) -> Response:
             try:
-                who = self._identity.principal(session.token_id)
-            except Unauthenticated:  # revoked or expired meanwhile
-                self._sessions.end(request.cookies.get(SESSION_COOKIE))
-                return RedirectResponse(f"{PREFIX}/login", 303)
-            request.state.team, request.state.token_id = who.team, who.token_id
-            self._admit(who)
+                who = self.entered(request, session)
+            except Unauthenticated:
+                return self.sign_in_again(request)
             names = tuple(request.path_params.values())
-            frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
             try:
                 query = [_query(request)] if asks else []
-                return self._html(template, {**page(who, *names, *query), **frame})
+                return self.shown(request, who, session, template, page(who, *names, *query))
             except UnknownName as error:
                 request.state.code = error.code
                 near = self._pages.near(who, kind, names[0]) if names else []
                 status, detail = problem_of(error)
-                return self._html(
-                    "error.html", {"status": status, "detail": detail, "near": near, **frame}, status
-                )
+                told = {"status": status, "detail": detail, "near": near}
+                return self.shown(request, who, session, "error.html", told, status)
             except NotAllowed as error:
                 subject = subject_of(kind, *(names or [None]))
                 self._identity.record(action, subject, request.state.request_id, who, error.code)
                 raise
 
         async def answer(request: Request) -> Response:
-            session = self._sessions.of(request.cookies.get(SESSION_COOKIE))
+            session = self.session_of(request)
             if session is None:
-                return RedirectResponse(f"{PREFIX}/login", 303)
+                return self.sign_in_again(request)
             return await to_thread.run_sync(shown, request, session)
 
         return Route(path, answer)
+
+    # what pages of actions use, too
+
+    def session_of(self, request: Request) -> Session | None:
+        """Return the session of a request."""
+        return self._sessions.of(request.cookies.get(SESSION_COOKIE))
+
+    def entered(self, request: Request, session: Session) -> Principal:
+        """Return who asks, counted and known to the request log; `Unauthenticated` ends the session."""
+        try:
+            who = self._identity.principal(session.token_id)
+        except Unauthenticated:  # revoked or expired meanwhile
+            self._sessions.end(request.cookies.get(SESSION_COOKIE))
+            raise
+        request.state.team, request.state.token_id = who.team, who.token_id
+        self._admit(who)
+        return who
+
+    def sign_in_again(self, request: Request) -> Response:
+        """Lead to the sign-in."""
+        return RedirectResponse(f"{PREFIX}/login", 303)
+
+    def leave_message(self, request: Request, text: str) -> None:
+        """Have the next page of the session show a sentence."""
+        self._sessions.leave_message(request.cookies.get(SESSION_COOKIE), text)
+
+    def shown(
+        self,
+        request: Request,
+        who: Principal,
+        session: Session,
+        template: str,
+        more: Mapping[str, Any],
+        status: int = 200,
+    ) -> Response:
+        """Draw a page, with the sentence that an action left.
+
+        Parameters
+        ----------
+        more : Mapping
+            What the template shows.
+        """
+        frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
+        message = self._sessions.take_message(request.cookies.get(SESSION_COOKIE))
+        return self._html(template, {"message": message, **more, **frame}, status)
 
     # signing in and out
 
@@ -165,8 +205,8 @@ class Console:
 
     async def _enter(self, request: Request) -> Response:
         """Sign in: only by the form that this very browser was given, so that nobody signs another in as himself."""
-        form = await _form(request)
-        if not _same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
+        form = await form_of(request)
+        if not same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
             return await self._login(request, wrong=True)
         try:
             token = form.get("token", "").strip()
@@ -221,11 +261,11 @@ class Console:
     async def _leave(self, request: Request) -> Response:
         """Sign out: only by the form of a page of this session, so that no other site signs anybody out."""
         name = request.cookies.get(SESSION_COOKIE)
-        session, form = self._sessions.of(name), await _form(request)
+        session, form = self._sessions.of(name), await form_of(request)
         response = RedirectResponse(f"{PREFIX}/login", 303)
         if session is None:  # another site's form comes without the cookie, and must not have it deleted
             return response
-        if not _same(form.get("form_key", ""), session.form_key):
+        if not same(form.get("form_key", ""), session.form_key):
             detail = "You are still signed in: this form is not of your session. Sign out from the overview."
             return self._html("error.html", {"status": 403, "detail": detail}, 403)
         self._sessions.end(name)
@@ -247,7 +287,9 @@ class Console:
         return self._html("error.html", {"status": status, "detail": detail}, status)
 
     def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
-        text = self._templates.get_template(template).render(prefix=PREFIX, **{"who": None, **shown})
+        text = self._templates.get_template(template).render(
+            prefix=PREFIX, **{"who": None, "message": "", **shown}
+        )
         return HTMLResponse(text, status, headers={"Content-Security-Policy": _POLICY})
 
 
@@ -258,24 +300,6 @@ async def _style(request: Request) -> Response:
 def _query(request: Request) -> dict[str, list[str]]:
     """The fields of a form that asks, each with all its values."""
     return {name: request.query_params.getlist(name) for name in request.query_params}
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a small form; the first of each name."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > FORM_BYTES_MAX:
-            raise HTTPException(413)
-    try:
-        fields = parse_qs(body.decode("ascii"), max_num_fields=10, strict_parsing=bool(body))
-    except ValueError:
-        raise HTTPException(400) from None
-    return {name: values[0] for name, values in fields.items()}
-
-
-def _same(one: str, other: str) -> bool:
-    return bool(one) and hmac.compare_digest(one.encode(), other.encode())
 
 
 def _set(response: Response, request: Request, name: str, value: str, seconds: int) -> None:

@@ -16,12 +16,16 @@ SESSIONS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is kept: the token's id, never its text; `form_key` stands in every form that is sent back."""
+    """What is kept: the token's id, never its text; `form_key` stands in every form that is sent back.
+
+    `message` is what the next page says of the action before it.
+    """
 
     token_id: str
     form_key: str
     begun_at: float
     used_at: float
+    message: str = ""
 
 
 class Sessions:
@@ -57,6 +61,23 @@ class Sessions:
                 return None
             self._sessions[_hashed(name)] = replace(session, used_at=now)
             return session
+
+    def leave_message(self, name: str | None, text: str) -> None:
+        """Keep a sentence for the next page of the session."""
+        self._change_message(name, text)
+
+    def take_message(self, name: str | None) -> str:
+        """Return the sentence that was kept, once."""
+        return self._change_message(name, "")
+
+    def _change_message(self, name: str | None, text: str) -> str:
+        key = _hashed(name or "")
+        with self._lock:
+            session = self._sessions.get(key)
+            if session is None or session.message == text:
+                return ""
+            self._sessions[key] = replace(session, message=text)
+            return session.message
 
     def end(self, name: str | None) -> None:
         """Sign out."""

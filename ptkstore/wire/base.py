@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+)
 
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*_?$"  # [a-z][a-z0-9_]* without __
 PTK_ID = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*_?\.[a-z][a-z0-9]*(_[a-z0-9]+)*_?$"
@@ -28,6 +37,14 @@ class Wire(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True
     )
+
+
+def read_form(model: type[Wire], values: Mapping[str, Any]) -> Wire | frozenset[str]:
+    """Return the document that a form makes, or the names of the fields that are not as they should be."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        return frozenset(str(part["loc"][0]) for part in error.errors() if part["loc"])
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=63)]

@@ -1,0 +1,120 @@
+"""What an action is: its rule, the fields it asks for, what it says will happen, and the use case that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptkstore.application.identity.authorize import Named
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.errors import InvalidRequest
+from ptkstore.wire.base import Wire, read_form
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form. A blank one that is not required is left out.
+
+    Parameters
+    ----------
+    read : callable
+        Makes a value of the document of the text that was sent; raises ValueError.
+    options : sequence of str
+        What can be chosen; any text if there are none.
+    """
+
+    name: str
+    label: str
+    hint: str = ""
+    first: str = ""
+    required: bool = False
+    read: Callable[[str], Any] = str
+    options: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request: who asks for what, of which thing."""
+
+    service: Service
+    identity: Identity
+    who: Principal
+    names: Mapping[str, str]
+    document: Any
+
+    def __getitem__(self, name: str) -> str:
+        """Return what the path names."""
+        return self.names[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done, in a sentence, and a secret that is shown this once."""
+
+    message: str
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An action of the console.
+
+    Parameters
+    ----------
+    path : str
+        Below the prefix of actions.
+    kind, about : str, callable
+        The subject in the audit trail, as the HTTP API writes it.
+    says : callable
+        Sentences that say what will happen.
+    back : str
+        The page that shows what has changed.
+    secret : bool
+        What is done makes something new each time, and shows a secret once.
+    """
+
+    path: str
+    action: Action
+    title: str
+    button: str
+    kind: str
+    about: Callable[[Ask], str]
+    model: type[Wire] | None
+    says: Callable[[Ask], Sequence[str]]
+    do: Callable[[Ask], Done]
+    back: str
+    fields: Sequence[Field] = field(default=())
+    secret: bool = False
+
+    def named(self, names: Mapping[str, str]) -> Named:
+        """Return what the table of roles is held against."""
+        return Named(**names)
+
+    def document(self, sent: Mapping[str, str]) -> Any:
+        """Read the fields as the document of the HTTP API; `InvalidRequest` names the field and repeats nothing."""
+        values: dict[str, Any] = {}
+        for one in self.fields:
+            text = sent.get(one.name, "").strip()
+            if not text and not one.required:
+                continue
+            try:
+                values[one.name] = one.read(text)
+            except ValueError:
+                raise InvalidRequest(f"{one.label} is not as it should be") from None
+        if self.model is None:
+            return values
+        read = read_form(self.model, values)
+        if isinstance(read, frozenset):
+            labels = [one.label for one in self.fields if one.name in read]
+            raise InvalidRequest(f"{', '.join(labels) or 'the form'} is not as it should be")
+        return read
+
+
+def yes(text: str) -> bool:
+    """Read a choice of yes or no."""
+    if text not in ("yes", "no"):
+        raise ValueError(text)
+    return text == "yes"

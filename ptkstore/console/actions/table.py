@@ -1,0 +1,269 @@
+"""The actions of the console, each with the use case that the same route of the HTTP API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ptkstore.console.actions.acts import Act, Ask, Done, Field, yes
+from ptkstore.domain.fields import time_of
+from ptkstore.domain.identity import STREAM_ROLES, Action, Grant, Role
+from ptkstore.sdk.subscriptions import overlap_of
+from ptkstore.wire.identity import GrantIn
+from ptkstore.wire.ptks import RollbackIn
+from ptkstore.wire.streams import CloseIn
+from ptkstore.wire.subscriptions import EnableIn, RedeliverIn, RotateSecretIn
+
+_DELIVERIES: Final = "/deliveries"
+_CHOICE: Final = ("yes", "no")
+
+
+def _subscription(ask: Ask) -> str:
+    return ask["subscription_id"]
+
+
+def _redeliver_says(ask: Ask) -> Sequence[str]:
+    version = ask.document.version
+    which = "All dead letters" if version is None else f"The dead letter of version {version}"
+    return (
+        f"{which} of {_subscription(ask)} will be sent again, in the background.",
+        "The messages keep their ids and are marked as redelivered.",
+    )
+
+
+def _redeliver(ask: Ask) -> Done:
+    since = None if ask.document.since is None else time_of(ask.document.since)
+    waiting = ask.service.redeliver(_subscription(ask), ask.document.version, since)
+    return Done(f"Dead letters of {_subscription(ask)} that wait to be sent again: {waiting}.")
+
+
+def _enable_says(ask: Ask) -> Sequence[str]:
+    letters = "are sent again too" if ask.document.redeliver else "stay as they are"
+    return (
+        f"Messages to {_subscription(ask)} are sent again, from the version on where they stopped.",
+        f"Its dead letters {letters}. Failures until now are forgiven.",
+    )
+
+
+def _enable(ask: Ask) -> Done:
+    ask.service.enable_subscription(_subscription(ask), redelivering=ask.document.redeliver)
+    return Done(f"{_subscription(ask)} is enabled.")
+
+
+def _disable(ask: Ask) -> Done:
+    ask.service.disable_subscription(_subscription(ask))
+    return Done(f"{_subscription(ask)} is disabled.")
+
+
+def _rotate_says(ask: Ask) -> Sequence[str]:
+    return (
+        f"Messages to {_subscription(ask)} are signed with a new secret from now on.",
+        f"For {ask.document.overlap_hours:g} hours they carry the signature of the old secret too.",
+        "The new secret is shown once, on the next page. Nobody can show it again.",
+    )
+
+
+def _rotate(ask: Ask) -> Done:
+    secret = ask.service.rotate_secret(_subscription(ask), overlap_of(ask.document.overlap_hours))
+    return Done(f"{_subscription(ask)} has a new secret.", secret)
+
+
+def _roll_back_says(ask: Ask) -> Sequence[str]:
+    return (
+        f"The state of version {ask.document.to} of {ask['ptk_id']} is published again, as the next version.",
+        "Lookups read it, and every subscriber hears of it. Versions in between stay in the lake.",
+        "It costs no privacy budget.",
+    )
+
+
+def _roll_back(ask: Ask) -> Done:
+    version = ask.service.rollback_ptk(ask["ptk_id"], ask.document.to)
+    return Done(f"Version {version} of {ask['ptk_id']} repeats version {ask.document.to}.")
+
+
+def _close_says(ask: Ask) -> Sequence[str]:
+    until = ask.document.until
+    which = "that are due now" if until is None else f"that end by {until}"
+    unfinished = (
+        "Windows before them that are still being prepared expire unused."
+        if ask.document.expire_unfinished
+        else "Closing is refused while a window that would expire is still being prepared."
+    )
+    return (
+        f"Windows of {ask['stream']} {which} are closed. This is final: later rows for them are refused as late.",
+        "Their blocks are made, and their trainings begin. Windows that leave the retention expire.",
+        unfinished,
+    )
+
+
+def _close(ask: Ask) -> Done:
+    until = None if ask.document.until is None else time_of(ask.document.until)
+    closed = ask.service.close_windows(ask["stream"], until, expire_unfinished=ask.document.expire_unfinished)
+    numbers = ", ".join(str(window.index) for window in closed)
+    return Done(f"Closed windows of {ask['stream']}: {numbers}." if closed else "No window was due.")
+
+
+def _grant_of(ask: Ask) -> Grant:
+    return Grant(ask.document.team, ask.document.stream, Role(ask.document.role))
+
+
+def _grant_text(ask: Ask) -> str:
+    team = "every team" if ask.document.team == "*" else f"the team {ask.document.team}"
+    stream = "every stream" if ask.document.stream == "*" else f"the stream {ask.document.stream}"
+    return f"{team} the role {ask.document.role} on {stream}"
+
+
+def _grant_says(ask: Ask) -> Sequence[str]:
+    _grant_of(ask)
+    return (f"You give {_grant_text(ask)}. It holds from the next request on.",)
+
+
+def _grant(ask: Ask) -> Done:
+    ask.identity.grant(_grant_of(ask))
+    return Done(f"You gave {_grant_text(ask)}.")
+
+
+def _revoke_says(ask: Ask) -> Sequence[str]:
+    _grant_of(ask)
+    return (
+        f"You take from {_grant_text(ask)}. It ends with the next request.",
+        "Subscriptions of a team that loses its role get no more messages.",
+    )
+
+
+def _revoke(ask: Ask) -> Done:
+    ask.identity.withdraw(_grant_of(ask))
+    return Done(f"You took from {_grant_text(ask)}.")
+
+
+def _grant_subject(ask: Ask) -> str:
+    return f"{ask.document.team}/{ask.document.stream}/{ask.document.role}"
+
+
+_GRANT_FIELDS: Final = (
+    Field("team", "Team", "a name, or * for all teams, who can be consumers only", required=True),
+    Field("stream", "Stream", "a name, or * for all streams", required=True),
+    Field("role", "Role", required=True, options=sorted(STREAM_ROLES)),
+)
+
+ACTS: Final = (
+    Act(
+        "/subscriptions/{subscription_id}/redeliver",
+        Action.SUBSCRIPTION_REDELIVER,
+        "Send dead letters again",
+        "Send again",
+        "subscription",
+        _subscription,
+        RedeliverIn,
+        _redeliver_says,
+        _redeliver,
+        _DELIVERIES,
+        (Field("version", "Version", "of this version alone; all if blank", read=int),),
+    ),
+    Act(
+        "/subscriptions/{subscription_id}/enable",
+        Action.SUBSCRIPTION_ENABLE,
+        "Enable a subscription",
+        "Enable",
+        "subscription",
+        _subscription,
+        EnableIn,
+        _enable_says,
+        _enable,
+        _DELIVERIES,
+        (Field("redeliver", "Send dead letters again too", first="yes", read=yes, options=_CHOICE),),
+    ),
+    Act(
+        "/subscriptions/{subscription_id}/disable",
+        Action.SUBSCRIPTION_DISABLE,
+        "Disable a subscription",
+        "Disable",
+        "subscription",
+        _subscription,
+        None,
+        lambda ask: (f"Nothing is sent to {_subscription(ask)} until it is enabled again. Versions wait.",),
+        _disable,
+        _DELIVERIES,
+    ),
+    Act(
+        "/subscriptions/{subscription_id}/rotate",
+        Action.SUBSCRIPTION_ROTATE,
+        "Rotate the secret of a subscription",
+        "Make a new secret",
+        "subscription",
+        _subscription,
+        RotateSecretIn,
+        _rotate_says,
+        _rotate,
+        _DELIVERIES,
+        (
+            Field(
+                "overlap_hours",
+                "Overlap in hours",
+                "for which the old secret signs too; 0 ends it now",
+                "24",
+                read=float,
+            ),
+        ),
+        secret=True,
+    ),
+    Act(
+        "/ptks/{ptk_id}/rollback",
+        Action.PTK_ROLL_BACK,
+        "Roll back a PTK",
+        "Roll back",
+        "ptk",
+        lambda ask: ask["ptk_id"],
+        RollbackIn,
+        _roll_back_says,
+        _roll_back,
+        "/ptks/{ptk_id}",
+        (Field("to", "Version", "whose state is published again", required=True, read=int),),
+    ),
+    Act(
+        "/streams/{stream}/close",
+        Action.STREAM_CLOSE,
+        "Close windows",
+        "Close windows",
+        "stream",
+        lambda ask: ask["stream"],
+        CloseIn,
+        _close_says,
+        _close,
+        "/streams/{stream}",
+        (
+            Field(
+                "until",
+                "Until",
+                "an event time such as 2026-01-06T00:00:00Z; needed where the operator closes, now if blank",
+            ),
+            Field("expire_unfinished", "Expire unfinished windows", first="no", read=yes, options=_CHOICE),
+        ),
+    ),
+    Act(
+        "/grants/add",
+        Action.GRANT_ADD,
+        "Give a role",
+        "Give the role",
+        "grant",
+        _grant_subject,
+        GrantIn,
+        _grant_says,
+        _grant,
+        "/act/grants/add",
+        _GRANT_FIELDS,
+    ),
+    Act(
+        "/grants/remove",
+        Action.GRANT_REMOVE,
+        "Take a role away",
+        "Take the role away",
+        "grant",
+        _grant_subject,
+        GrantIn,
+        _revoke_says,
+        _revoke,
+        "/act/grants/remove",
+        _GRANT_FIELDS,
+    ),
+)

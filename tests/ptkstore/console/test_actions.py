@@ -1,0 +1,422 @@
+"""Actions of the console: who may, what is on record, and what no other site and no repeated form can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ptkstore.console.actions.confirmations import LIFE_SECONDS, Confirmations
+from ptkstore.console.actions.table import ACTS
+from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.errors import Unavailable
+from tests.support.api_server import Api
+from tests.support.console_pages import seen, signed_in
+
+UNTIL = "2026-01-08T00:00:00Z"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An action as it is allowed, who may not, and what is there afterwards."""
+
+    path: str
+    fields: dict[str, str]
+    action: str
+    subject: str
+    role: Role
+    denied: Role
+    message: str
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.stream()
+        world.register()
+        world.publish(0)
+        world.publish(1)
+        made, _ = world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/hook", team="taxi")
+        with world.service.begin() as uow:
+            uow.subscriptions.add_dead_letter(DeadLetter(made.id, 1, "timeout", world.clock.now()))
+            uow.commit()
+        api.identity.create_team("ads")
+        yield api
+
+
+def subscription(api: Api) -> Any:
+    (one,) = api.world.service.subscriptions(None)
+    return one.subscription
+
+
+def case(name: str, api: Api) -> Case:
+    its = f"subscriptions/{subscription(api).id}"
+    about = its.replace("subscriptions", "subscription")
+    rows: dict[str, tuple[Any, ...]] = {
+        "redeliver": (
+            f"{its}/redeliver",
+            {"version": ""},
+            "subscription.redeliver",
+            about,
+            Role.DEVELOPER,
+            Role.OFFICER,
+            "sent again: 1",
+        ),
+        "enable": (
+            f"{its}/enable",
+            {"redeliver": "no"},
+            "subscription.enable",
+            about,
+            Role.CONSUMER,
+            Role.OFFICER,
+            "is enabled",
+        ),
+        "disable": (
+            f"{its}/disable",
+            {},
+            "subscription.disable",
+            about,
+            Role.DEVELOPER,
+            Role.PRODUCER,
+            "is disabled",
+        ),
+        "rotate": (
+            f"{its}/rotate",
+            {"overlap_hours": "1"},
+            "subscription.rotate",
+            about,
+            Role.DEVELOPER,
+            Role.OFFICER,
+            "has a new secret",
+        ),
+        "rollback": (
+            "ptks/taxi.speed/rollback",
+            {"to": "1"},
+            "ptk.roll-back",
+            "ptk/taxi.speed",
+            Role.DEVELOPER,
+            Role.CONSUMER,
+            "Version 3 of taxi.speed repeats version 1",
+        ),
+        "close": (
+            "streams/taxi/close",
+            {"until": UNTIL, "expire_unfinished": "no"},
+            "stream.close",
+            "stream/taxi",
+            Role.PRODUCER,
+            Role.DEVELOPER,
+            "Closed windows of taxi: 2",
+        ),
+        "grant": (
+            "grants/add",
+            {"team": "ads", "stream": "taxi", "role": "consumer"},
+            "grant.add",
+            "grant/ads/taxi/consumer",
+            Role.ADMINISTRATOR,
+            Role.DEVELOPER,
+            "You gave the team ads the role consumer on the stream taxi",
+        ),
+        "revoke": (
+            "grants/remove",
+            {"team": "ads", "stream": "taxi", "role": "officer"},
+            "grant.remove",
+            "grant/ads/taxi/officer",
+            Role.ADMINISTRATOR,
+            Role.DEVELOPER,
+            "You took from the team ads the role officer on the stream taxi",
+        ),
+    }
+    path, *rest = rows[name]
+    return Case(f"/console/act/{path}", *rest)
+
+
+NAMES = ("redeliver", "enable", "disable", "rotate", "rollback", "close", "grant", "revoke")
+
+
+def prepared(name: str, api: Api) -> Case:
+    """The case, with what it needs to change anything."""
+    if name == "enable":
+        api.world.service.disable_subscription(subscription(api).id)
+    if name == "revoke":
+        api.grant("ads", "taxi", Role.OFFICER)
+    return case(name, api)
+
+
+def state(api: Api) -> str:
+    """All that an action of these tests could have changed."""
+    service = api.world.service
+    one = subscription(api)
+    secrets = service.keys.secrets_of(one.id, service.clock.now())
+    letters = service.deliveries(one.id).dead_letters
+    windows = service.windows("taxi")
+    with service.read() as uow:
+        versions = uow.versions.latest("taxi.speed")
+    return repr((one, secrets, letters, windows, versions, api.identity.grants()))
+
+
+def trail(api: Api, action: str) -> list[AuditEntry]:
+    return [one for one in api.identity.audit_log(limit=1_000) if one.action == action]
+
+
+def confirmed(client: httpx.Client, made: Case, **changed: str) -> dict[str, str]:
+    """The fields of the confirmation page of an action."""
+    page = client.get(made.path, params=made.fields or None)
+    assert page.status_code == 200, page.text
+    assert "confirm" in seen(page).fields, page.text
+    return {**seen(page).fields, **changed}
+
+
+def post(client: httpx.Client, made: Case, form: dict[str, str], **headers: str) -> httpx.Response:
+    return client.post(made.path, data=form, headers=headers)
+
+
+def test_every_action_of_the_table_is_tried_here() -> None:
+    assert len(ACTS) == len(NAMES) + len(ELSEWHERE)
+
+
+ELSEWHERE: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_may_does_it_and_it_is_on_record(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    before = state(api)
+    form = confirmed(client, made)
+    assert state(api) == before, "a look has changed something"
+    assert trail(api, made.action) == []
+    answer = post(client, made, form)
+    if name == "rotate":
+        assert answer.status_code == 200
+        assert made.message in answer.text
+    else:
+        assert answer.status_code == 303
+        page = seen(client.get(answer.headers["location"]))
+        assert made.message in page.text
+        assert made.message not in seen(client.get(answer.headers["location"])).text  # said once
+    assert state(api) != before
+    lines = trail(api, made.action)
+    assert [(one.team, one.subject, one.outcome) for one in lines][-1] == ("taxi", made.subject, "done")
+    assert {one.outcome for one in lines} <= {"started", "done"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_may_not_is_refused_and_that_is_on_record(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    may, may_not = signed_in(api, made.role), signed_in(api, made.denied)
+    before = state(api)
+    looked = may_not.get(made.path, params=made.fields or None)
+    stolen = confirmed(may, made)
+    own = seen(may_not.get("/console/")).fields["form_key"]
+    for answer in (looked, post(may_not, made, stolen), post(may_not, made, {**stolen, "form_key": own})):
+        assert answer.status_code == 403
+        assert "not-allowed" in answer.text
+    assert state(api) == before
+    assert [(one.team, one.outcome) for one in trail(api, made.action)] == [("taxi", "not-allowed")] * 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_that_is_not_of_this_session_does_nothing(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client, other = signed_in(api, made.role), signed_in(api, made.role)
+    form, foreign = confirmed(client, made), confirmed(other, made)
+    before = state(api)
+    without_key = {key: text for key, text in form.items() if key != "form_key"}
+    without_page = {key: text for key, text in form.items() if key != "confirm"}
+    for sent in (
+        without_key,
+        without_page,
+        {**form, "form_key": ""},
+        {**form, "form_key": "x" * 43},
+        {**form, "form_key": foreign["form_key"]},
+        {**form, "confirm": "x" * 43},
+        {**form, "confirm": "x.1.é"},
+        {**form, "confirm": foreign["confirm"]},
+    ):
+        answer = post(client, made, sent)
+        assert answer.status_code == 403, sent
+        assert "form-refused" in answer.text
+    assert state(api) == before
+    assert trail(api, made.action) == []
+    assert post(client, made, form).status_code in (200, 303)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_site_can_do_nothing(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    form, before = confirmed(client, made), state(api)
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": api.url},
+        {"Origin": "https://evil.example.org"},
+        {"Origin": "null"},
+        {"Origin": f"http://127.0.0.1:{api.port + 1}"},
+    ):
+        assert post(client, made, form, **headers).status_code == 403, headers
+    stranger = api.client()  # a form of another site comes without the cookie, which is SameSite=Strict
+    assert post(stranger, made, form).headers["location"] == "/console/login"
+    assert state(api) == before
+    assert post(client, made, form, **{"Sec-Fetch-Site": "same-origin"}).status_code in (200, 303)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_form_sent_twice_is_done_once(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    form = confirmed(client, made)
+    first = post(client, made, form)
+    after = state(api)
+    again = post(client, made, form)
+    assert again.status_code == first.status_code
+    assert state(api) == after
+    if name == "rotate":
+        assert "whsec_" in first.text
+        assert "whsec_" not in again.text
+        assert "was shown then" in again.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_confirmed_is_what_is_done(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    form, before = confirmed(client, made), state(api)
+    for field in made.fields:
+        assert post(client, made, {**form, field: "7"}).status_code == 403, field
+    more = post(client, made, {**form, "more": "x"})
+    assert (more.status_code, "invalid-request" in more.text) == (400, True)
+    other = case("disable" if name != "disable" else "rotate", api)
+    elsewhere = {key: form[key] for key in ("form_key", "confirm")}
+    assert post(signed_in(api, *Role), other, elsewhere).status_code == 403
+    assert post(client, other, elsewhere).status_code == 403
+    assert client.post(made.path + "/", data=form).status_code == 404
+    assert state(api) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_other_method_does_anything(api: Api, name: str) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    form, before = confirmed(client, made), state(api)
+    for method in ("HEAD", "PUT", "PATCH", "DELETE"):
+        assert client.request(method, made.path, params=form).status_code == 405
+    answer = client.get(made.path, params=form)
+    assert answer.status_code == 400
+    assert state(api) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_done_that_cannot_be_put_on_record(
+    api: Api, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = prepared(name, api)
+    client = signed_in(api, made.role)
+    form, before = confirmed(client, made), state(api)
+
+    def away(*_: object) -> None:
+        raise Unavailable("the catalog does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(api.identity), "recorded", away)
+        answer = post(client, made, form)
+    assert (answer.status_code, "unavailable" in answer.text) == (503, True)
+    assert state(api) == before
+
+
+def test_a_new_secret_is_the_one_that_signs_and_its_page_is_not_kept(api: Api) -> None:
+    made = case("rotate", api)
+    client = signed_in(api, Role.DEVELOPER)
+    answer = post(client, made, confirmed(client, made))
+    (secret,) = re.findall(r"whsec_[A-Za-z0-9+/=]+", unescape(answer.text))
+    service = api.world.service
+    assert service.keys.secrets_of(subscription(api).id, service.clock.now())[0] == secret
+    assert answer.headers["cache-control"] == "no-store"
+    for page in ("/console/", "/console/deliveries", made.path):
+        assert secret not in client.get(page).text
+    assert secret not in repr(api.identity.audit_log(limit=1_000))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "status", "code"),
+    [
+        ("ptks/taxi.speed/rollback", {"to": "9"}, 404, "unknown-name"),
+        ("ptks/taxi.speed/rollback", {"to": "0"}, 400, None),
+        ("ptks/taxi.speed/rollback", {"to": "x"}, 400, None),
+        ("ptks/taxi.none/rollback", {"to": "1"}, 404, "unknown-name"),
+        ("streams/taxi/close", {"until": "tomorrow", "expire_unfinished": "no"}, 400, None),
+        ("streams/taxi/close", {"until": "", "expire_unfinished": "no"}, 400, "invalid-request"),
+        ("subscriptions/sub_0000000000000000/disable", {}, 404, "unknown-name"),
+        ("subscriptions/%00/disable", {}, 404, "unknown-name"),
+        ("grants/add", {"team": "none", "stream": "taxi", "role": "officer"}, 404, "unknown-name"),
+        ("grants/add", {"team": "*", "stream": "taxi", "role": "officer"}, 400, None),
+        ("grants/add", {"team": "<b>", "stream": "taxi", "role": "officer"}, 400, None),
+        ("grants/add", {"team": "ads", "stream": "taxi", "role": "administrator"}, 400, None),
+        ("grants/add", {"team": "a" * 201, "stream": "taxi", "role": "officer"}, 400, "invalid-request"),
+    ],
+)
+def test_a_refusal_says_why_and_its_code(
+    api: Api, path: str, fields: dict[str, str], status: int, code: str | None
+) -> None:
+    client = signed_in(api, *Role)
+    before = state(api)
+    page = client.get(f"/console/act/{path}", params=fields or None)
+    if page.status_code == 200:
+        page = client.post(f"/console/act/{path}", data=seen(page).fields)
+    assert page.status_code == status, page.text
+    if code is None:  # the form again, with what is wrong in it
+        assert "not as it should be" in page.text or "consumers only" in page.text
+    else:
+        assert f"<code>{code}</code>" in page.text
+    assert "<b>" not in page.text
+    assert state(api) == before
+
+
+def test_another_team_sees_nothing_to_act_on(api: Api) -> None:
+    client = signed_in(api, *STREAM_ROLES, team="strangers")
+    for name in ("redeliver", "rotate", "rollback", "close"):
+        made = case(name, api)
+        assert client.get(made.path, params=made.fields).status_code == 404, name
+
+
+def test_an_action_without_its_fields_shows_a_form_that_asks_for_them(api: Api) -> None:
+    client = signed_in(api, Role.DEVELOPER)
+    page = client.get("/console/act/ptks/taxi.speed/rollback")
+    assert (page.status_code, list(seen(page).fields)) == (200, ["form_key", "to"])
+    assert 'method="get"' in page.text
+    assert page.headers["referrer-policy"] == "same-origin"
+
+
+def test_a_confirmation_ends_after_ten_minutes_with_its_session_and_with_the_process() -> None:
+    now = 100.0
+    made = Confirmations(lambda: now)
+    key = made.key("session", "/path", {"a": "1"})
+    assert made.name_of(key, "session", "/path", {"a": "1"}) == key.split(".")[0]
+    assert made.name_of(key, "other", "/path", {"a": "1"}) is None
+    assert made.name_of(key, "session", "/other", {"a": "1"}) is None
+    assert made.name_of(key, "session", "/path", {"a": "2"}) is None
+    assert made.name_of(key, "session", "/path", {}) is None
+    assert Confirmations(lambda: now).name_of(key, "session", "/path", {"a": "1"}) is None
+    name, until, seal = key.split(".")
+    assert made.name_of(f"{name}.{int(until) + 1}.{seal}", "session", "/path", {"a": "1"}) is None
+    assert made.name_of(f"{name}.{'9' * 5000}.{seal}", "session", "/path", {"a": "1"}) is None
+    now += LIFE_SECONDS
+    assert made.name_of(key, "session", "/path", {"a": "1"}) is None
+
+
+def test_actions_end_with_the_token(api: Api) -> None:
+    made = case("disable", api)
+    client = signed_in(api, Role.DEVELOPER, life=timedelta(hours=1))
+    form = confirmed(client, made)
+    api.world.clock.pass_(hours=1)
+    assert post(client, made, form).headers["location"] == "/console/login"
+    assert subscription(api).disabled_at is None
