@@ -20,7 +20,7 @@ class Field:
 
     Parameters
     ----------
-    read : callable
+    parse : callable
         Makes a value of the document of the text that was sent; raises ValueError.
     options : sequence of str
         What can be chosen; any text if there are none.
@@ -31,7 +31,7 @@ class Field:
     hint: str = ""
     first: str = ""
     required: bool = False
-    read: Callable[[str], Any] = str
+    parse: Callable[[str], Any] = str
     options: Sequence[str] = ()
 
 
@@ -101,7 +101,7 @@ class Act:
             if not text and not one.required:
                 continue
             try:
-                values[one.name] = one.read(text)
+                values[one.name] = one.parse(text)
             except ValueError:
                 raise InvalidRequest(f"{one.label} is not as it should be") from None
         if self.model is None:

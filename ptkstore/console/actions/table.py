@@ -158,7 +158,7 @@ ACTS: Final = (
         _redeliver_says,
         _redeliver,
         _DELIVERIES,
-        (Field("version", "Version", "of this version alone; all if blank", read=int),),
+        (Field("version", "Version", "of this version alone; all if blank", parse=int),),
     ),
     Act(
         "/subscriptions/{subscription_id}/enable",
@@ -171,7 +171,7 @@ ACTS: Final = (
         _enable_says,
         _enable,
         _DELIVERIES,
-        (Field("redeliver", "Send dead letters again too", first="yes", read=yes, options=_CHOICE),),
+        (Field("redeliver", "Send dead letters again too", first="yes", parse=yes, options=_CHOICE),),
     ),
     Act(
         "/subscriptions/{subscription_id}/disable",
@@ -202,7 +202,7 @@ ACTS: Final = (
                 "Overlap in hours",
                 "for which the old secret signs too; 0 ends it now",
                 "24",
-                read=float,
+                parse=float,
             ),
         ),
         secret=True,
@@ -218,7 +218,7 @@ ACTS: Final = (
         _roll_back_says,
         _roll_back,
         "/ptks/{ptk_id}",
-        (Field("to", "Version", "whose state is published again", required=True, read=int),),
+        (Field("to", "Version", "whose state is published again", required=True, parse=int),),
     ),
     Act(
         "/streams/{stream}/close",
@@ -237,7 +237,7 @@ ACTS: Final = (
                 "Until",
                 "an event time such as 2026-01-06T00:00:00Z; needed where the operator closes, now if blank",
             ),
-            Field("expire_unfinished", "Expire unfinished windows", first="no", read=yes, options=_CHOICE),
+            Field("expire_unfinished", "Expire unfinished windows", first="no", parse=yes, options=_CHOICE),
         ),
     ),
     Act(
