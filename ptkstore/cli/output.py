@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import typer
 from rich.console import Console
@@ -223,14 +223,31 @@ def one_line(value: object) -> str:
     return escape(_printable(str(value)))
 
 
+class Tell(Protocol):
+    """Is told what is done next, and of how many steps are `done`."""
+
+    def __call__(self, text: str, done: int | None = None) -> None: ...
+
+
 @contextmanager
-def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """Show what is done now as a line on standard error that goes away; show nothing where that is no terminal."""
+def progress(first: str, total: int | None = None) -> Iterator[Tell]:
+    """Show what is done now, and for how long, as a line on standard error that goes away.
+
+    With a `total` of steps it shows how many are done, and how long the rest may take. Nothing is shown where standard
+    error is no terminal.
+    """
     if not said.is_terminal:
-        yield lambda _: None
+        yield lambda text, done=None: None
         return
-    with said.status(escape(first)) as status:
-        yield lambda text: status.update(escape(text))
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    steps = () if total is None else (BarColumn(), MofNCompleteColumn(), Remaining(compact=True))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *steps, Elapsed())
+    with Progress(*columns, console=said, transient=True) as bar:
+        task = bar.add_task(_printable(first), total=total)
+        yield lambda text, done=None: bar.update(task, description=_printable(text), completed=done)
 
 
 def print_json(value: object) -> None:
@@ -255,6 +272,8 @@ def print_rows(
         return
 
     def cell(value: object) -> str:
+        if isinstance(value, bool) and console.is_terminal:
+            return "yes" if value else "no"
         return number(value) if isinstance(value, float) else _text(value)
 
     if console.is_terminal:

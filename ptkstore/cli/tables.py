@@ -41,8 +41,8 @@ def fitting(
     columns = [one for one in columns if any(cells[one])]
     headings = {one: one.replace("_", " ") for one in columns}
     for one in columns:
-        if all(not cell or _TIME.fullmatch(cell) for cell in cells[one]):
-            cells[one] = [_minute(cell) for cell in cells[one]]
+        if all(not cell or is_time(cell) for cell in cells[one]):
+            cells[one] = [minute(cell) for cell in cells[one]]
             headings[one] += " (UTC)"
     if not _fits(columns, headings, cells, width):
         for one in columns:
@@ -115,7 +115,13 @@ def _needed(heading: str, cells: Sequence[str]) -> int:
     return max(map(len, words), default=1)
 
 
-def _minute(text: str) -> str:
+def is_time(text: str) -> bool:
+    """Tell whether a text is a time as JSON has it."""
+    return _TIME.fullmatch(text) is not None
+
+
+def minute(text: str) -> str:
+    """Write such a time in UTC to the minute, or only the day if it begins then; nothing of no text."""
     if not text:
         return ""
     at = datetime.fromisoformat(text).astimezone(UTC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from ptkstore.cli.demo import report
 from ptkstore.errors import InvalidRequest
+from tests.support.waiting import free_port
 
 pytestmark = pytest.mark.long
 
@@ -36,6 +38,7 @@ def demo(folder: Path, *options: str) -> dict[str, Any]:
     logs = [p.read_text()[-2000:] for p in sorted((folder / "home" / "log").glob("*.log"))]
     assert done.returncode == 0, (done.stdout, done.stderr, logs)
     (folder / "said").write_text(done.stderr)
+    (folder / "told").write_text(done.stdout)
     made: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return made
 
@@ -55,6 +58,25 @@ def check(made: dict[str, Any], windows: int, versions: int) -> None:
     assert all(isinstance(row["value"], float | int) for row in made["lookups"])
 
 
+def check_next_steps(commands: list[str]) -> None:
+    """The three commands work as they were printed, copied into a shell."""
+    status, lookup, ui = commands
+
+    def shown(command: str) -> str:
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=True)  # noqa: S602
+        return done.stdout
+
+    assert "published  9 versions" in shown(status)
+    assert "speed_mph_mean" in shown(lookup)
+    serving = subprocess.Popen(
+        [*shlex.split(ui), "--no-browser", "--port", str(free_port())], stdout=subprocess.PIPE, text=True
+    )
+    assert serving.stdout is not None
+    assert serving.stdout.readline().startswith("open within two minutes, once: http://127.0.0.1:")
+    serving.send_signal(signal.SIGINT)
+    serving.communicate(timeout=60)
+
+
 def test_the_demo_runs_can_be_read_with_feast_alone_and_runs_again_in_the_same_home(tmp_path: Path) -> None:
     first = demo(tmp_path, "--days", "3")
     check(first, windows=3, versions=3)
@@ -67,6 +89,8 @@ def test_the_demo_runs_can_be_read_with_feast_alone_and_runs_again_in_the_same_h
         if row["view"] == "taxi__speed_by_hour" and row["feature"] == "count":
             # std of the noise of three releases is 30, of the split at most 38: seven times both
             assert abs(row["value"] - truths[row["view"], row["feature"], str(row["entity"])]) < 350
+    told = (tmp_path / "told").read_text().partition("Next steps\n")[2]
+    check_next_steps([one.partition(":")[2].strip() for one in told.splitlines()])
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") >= 3
     assert "true values" in page.lower()

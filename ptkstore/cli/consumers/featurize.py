@@ -9,7 +9,7 @@ import typer
 from pyarrow import parquet
 
 from ptkstore.application.ingest.row_texts import Columns
-from ptkstore.cli.output import Done, one_line, reads
+from ptkstore.cli.output import Done, one_line, progress, reads
 from ptkstore.cli.streams.rows import columns_of, read_table
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.errors import Deregistered, InvalidRequest
@@ -26,7 +26,10 @@ def featurize(
 ) -> Done:
     """Append the features of a published PTK to a table."""
     ptk = store.ptk(ptk_id)
-    table = next(iter(featurize_tables([read_table(file, _texts(store, ptk))], [ptk])))
+    with progress(f"reading {file.name}") as tell:
+        rows = read_table(file, _texts(store, ptk))
+        tell(f"appending the features of {ptk_id}")
+        table = next(iter(featurize_tables([rows], [ptk])))
     try:
         parquet.write_table(table, output)
     except OSError as error:

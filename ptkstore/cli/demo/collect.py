@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -13,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from rich.table import Table
 
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
-from ptkstore.cli.output import console, counted, one_line
+from ptkstore.cli.output import console, counted, one_line, print_rows
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.streams.windows import start_of
@@ -26,6 +26,12 @@ from ptkstore.sdk.store import HomeStore
 from ptkstore.settings import Settings
 
 STREAM = "taxi"
+NEXT_STEPS = (
+    ("what there is", ("status",)),
+    ("look a feature up", ("lookup", "taxi.speed_by_hour", "hour=8")),
+    ("see it in a browser", ("ui",)),
+)
+"""What a newcomer may do next, and the words of the command that does it."""
 _PTK = Path(sys.executable).parent / "ptk"  # need not be on the path
 
 
@@ -174,17 +180,18 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
         f"\n[bold]{one_line(made.source)}[/]: {counted(made.windows_closed, 'window')} closed in this home so far; "
         f"this run took {made.seconds:g} s"
     )
-    table = Table(
-        title="What a consumer reads through Feast, beside the truth (never published)", title_justify="left"
-    )
-    for column in ("view", "entity", "feature"):
-        table.add_column(column, overflow="fold")
-    for column in ("value", "true value"):
-        table.add_column(column, justify="right")
-    for row in made.lookups:
-        entity = one_line(", ".join(f"{k}={v}" for k, v in row.entity.items()))
-        table.add_row(row.view, entity, row.feature, _number(row.value), _number(row.true_value))
-    console.print(table)
+    rows = [
+        {
+            "view": row.view,
+            "entity": ", ".join(f"{k}={v}" for k, v in row.entity.items()),
+            "feature": row.feature,
+            "value": None if row.value is None else float(row.value),
+            "true value": None if row.true_value is None else float(row.true_value),
+        }
+        for row in made.lookups
+    ]
+    title = "What a consumer reads through Feast, beside the truth (never published)"
+    print_rows(rows, as_json=False, title=title, nothing="", number=_number)
     versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g})" for p in made.ptks)
     console.print(f"published, with losses summed over windows: {versions}")
     console.print(
@@ -195,12 +202,12 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
     console.print(
         f"report with true values, do not share: {paths[0]} and {paths[1]}", soft_wrap=True, markup=False
     )
-    console.print(
-        f"look around: {_PTK} list --home {settings.root}; serve it: {_PTK} up --home {settings.root}",
-        soft_wrap=True,
-        markup=False,
-    )
+    console.print("\n[bold]Next steps[/]")
+    home = ["--home", str(settings.root)]
+    for what, words in NEXT_STEPS:
+        command = shlex.join([str(_PTK), *words, *home])
+        console.print(f"  {what + ':':<24}{command}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
+def _number(value: float) -> str:
+    return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"

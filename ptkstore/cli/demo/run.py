@@ -6,18 +6,18 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
-from ptkstore.cli.output import said
+from ptkstore.cli.output import progress, said
 from ptkstore.cli.service.machine import running
 from ptkstore.domain.jobs import JobKind, JobState, job_id
 from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
@@ -236,15 +236,14 @@ def _deliveries(receiver: WebhookReceiver) -> Deliveries:
 
 @contextmanager
 def _progress(days: int) -> Iterator[Any]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=said, transient=False) as progress:
-        most = 8 + 2 * days  # a run that finishes, or begins, nothing has fewer steps
-        task = progress.add_task("starting redis, workers, relay and schedule", total=most)
+    """Show each step: in a terminal on one line, with how long the rest may take, else on a line each."""
+    steps = 8 + 2 * days  # a run that finishes, or begins, nothing has fewer steps
+    done = count(1)
+    with progress("starting redis, workers, relay and schedule", steps) as tell:
 
         def step(text: str) -> None:
             if not said.is_terminal:
                 said.print(text)
-            progress.update(task, description=text, advance=1)
+            tell(text, next(done))
 
         yield step
-        progress.update(task, completed=most)

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ptkstore.cli.devices.common import Folder, told
 from ptkstore.cli.output import (
@@ -25,8 +25,8 @@ from ptkstore.cli.output import (
     counted,
     one_line,
     print_json,
+    progress,
     reads,
-    said,
 )
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
@@ -85,21 +85,20 @@ def simulate(
             "what the rows of a file lose here is counted by nobody: name a server on this machine, http://127.0.0.1"
         )
     devices = devices_of(read_table(file, {}), by)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=said, disable=not said.is_terminal) as progress:
-        task = progress.add_task("devices", total=len(devices))
+    done = count(1)
+    with progress("devices", len(devices)) as tell:
         outcomes = contribute_all(
             devices,
             server,
-            tickets=lambda count: store.issue_tickets(stream, ptk_id, count).tickets,
+            tickets=lambda n: store.issue_tickets(stream, ptk_id, n).tickets,
             threads=threads,
-            tell=lambda: progress.advance(task),
+            tell=lambda: tell("devices", next(done)),
         )
     taken = outcomes.pop("taken", 0)
     if as_json:
         print_json({"devices": len(devices), "taken": taken, "refused": dict(outcomes)})
     else:
-        refused = ", ".join(f"{count} {code}" for code, count in sorted(outcomes.items())) or "none"
+        refused = ", ".join(f"{n} {code}" for code, n in sorted(outcomes.items())) or "none"
         console.print(one_line(f"{counted(taken, 'report')} taken; refused: {refused}"), highlight=False)
     if devices and not taken:
         raise typer.Exit(REFUSED)

@@ -184,7 +184,7 @@ def audit_log(
         }
         for entry in store.service.identity.audit_log(after, limit, team=team)
     ]
-    return Rows(rows, "Audit trail", "nothing has been done yet")
+    return Rows(rows, "Audit trail", "no actions are on record yet")
 
 
 def _id(text: str) -> str:

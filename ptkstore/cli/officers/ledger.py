@@ -22,6 +22,7 @@ from ptkstore.cli.output import (
     loss_text,
     print_json,
     print_rows,
+    progress,
     reads,
     said,
 )
@@ -113,7 +114,11 @@ def _print_local(store: Store, stream: str, *, as_json: bool) -> None:
 def verify(store: Store, stream: str | None = None, as_json: AsJson = False) -> None:
     """Recompute every sum, capacity and digest from the journal, and compare it with the key store."""
     names = [stream] if stream else [s.name for s in store.service.streams()]
-    checks = [store.service.verify_ledger(name) for name in names]
+    checks = []
+    with progress("recomputing journals", len(names)) as tell:
+        for done, name in enumerate(names):
+            tell(f"recomputing the journal of {name}", done)
+            checks.append(store.service.verify_ledger(name))
     if as_json:
         print_json(
             [
@@ -141,7 +146,8 @@ def recover(store: HomeStore, as_json: AsJson = False) -> None:
     Stop all workers first: while a job is being worked on, this is refused. Rows that were ingested after the copy
     was taken have to be sent again.
     """
-    outcomes = store.service.recover_ledger()
+    with progress("comparing the catalog with keys and lake"):
+        outcomes = store.service.recover_ledger()
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
     for one in outcomes if not as_json else ():
@@ -196,7 +202,8 @@ def export(
         return
     if stream is None:
         raise InvalidRequest("name the stream to report on, or ask for --public-key")
-    made = store.export_ledger(stream, since, until)
+    with progress(f"reading the journal of {stream}"):
+        made = store.export_ledger(stream, since, until)
     signed = output if output is None or form is Form.JSON else output.with_name(f"{output.name}.json")
     if output is None or signed is None:
         sys.stdout.buffer.write(made.content)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import REFUSED, AsJson, console, in_home, print_json, print_rows
+from ptkstore.cli.output import REFUSED, AsJson, console, in_home, print_json, print_rows, progress
 from ptkstore.sdk.repository.auditing import RUNS, RUNS_MAX, RUNS_MIN
 from ptkstore.sdk.store import HomeStore
 
@@ -24,7 +24,8 @@ def examine(
 
     Reads no row and spends no budget. Exit code 1 when the outputs contradict the declared loss.
     """
-    audits = store.test_privacy(ptk_id, runs)
+    with progress(f"training {ptk_id} on synthetic rows, {runs:,} times for each audit"):
+        audits = store.test_privacy(ptk_id, runs)
     contradicted = any(each.audit.verdict == "contradicted" for each in audits)
     if as_json:
         print_json(

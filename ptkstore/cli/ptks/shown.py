@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ptkstore.cli.output import console, one_line, print_rows
+from ptkstore.cli.tables import is_time, minute
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
 from ptkstore.sdk.documents.validations import waiting_text
@@ -81,8 +82,19 @@ def print_fields(about: str, fields: Mapping[str, Any]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(one_line(name), one_line(_text(value)))
-    console.print(table)
+        heading = (
+            name if about == "config" else name.replace("_", " ")
+        )  # set-config takes the names of a config
+        table.add_row(one_line(heading), one_line(_shown(value)))
+    console.print(table, highlight=False)
+
+
+def _shown(value: object) -> str:
+    """A value on a terminal: a mapping of texts, such as columns, as words."""
+    if isinstance(value, Mapping) and value and all(isinstance(one, str) for one in value.values()):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    text = _text(value)
+    return f"{minute(text)} UTC" if is_time(text) else text
 
 
 def _text(value: object) -> str:

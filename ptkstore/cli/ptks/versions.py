@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from ptkstore.cli.output import (
     print_rows,
     reads,
 )
+from ptkstore.cli.tables import minute
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 from ptkstore.sdk.store import HomeStore
@@ -39,8 +41,8 @@ def diff(
     facts = [
         {
             "fact": "target" if name == "tau" else name,
-            f"v{difference.versions[0]}": str(before),
-            f"v{difference.versions[1]}": str(after),
+            f"v{difference.versions[0]}": _fact(before),
+            f"v{difference.versions[1]}": _fact(after),
         }
         for name, (before, after) in difference.facts.items()
     ]
@@ -56,6 +58,13 @@ def diff(
                 console.print(f"  {word} columns: {one_line(', '.join(names))}", highlight=False)
         rows = [asdict(column) for column in table.columns]
         print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
+
+
+def _fact(value: object) -> str:
+    """A fact of a manifest; a window by its number and its days."""
+    if isinstance(value, Mapping) and set(value) == {"index", "start", "end"}:
+        return f"window {value['index']}, {minute(value['start'])} to {minute(value['end'])}"
+    return str(value)
 
 
 @in_home

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import REFUSED, AsJson, Done, Home, answers, check_home, console, print_json
+from ptkstore.cli.output import (
+    REFUSED,
+    AsJson,
+    Done,
+    Home,
+    answers,
+    check_home,
+    console,
+    print_json,
+    progress,
+)
 from ptkstore.ports.operations import SchemaState
 
 if TYPE_CHECKING:
@@ -50,7 +60,8 @@ def upgrade(
             if not state.up_to_date:
                 raise typer.Exit(REFUSED)
             return
-        done = service.upgrade_catalog(backed_up=backed_up)
+        with progress("copying and upgrading the catalog"):
+            done = service.upgrade_catalog(backed_up=backed_up)
     copy = None if done.copy is None else str(done.copy)
     if as_json:
         print_json(
@@ -75,7 +86,7 @@ def backup(
 
     Keys are not in it, and must not lie beside it.
     """
-    with closing(_service(home)) as service:
+    with closing(_service(home)) as service, progress(f"copying the catalog to {file.name}"):
         service.catalog_schema.copy_to(file.absolute())
     text = f"the catalog was copied to {escape(str(file))}"
     Done({"file": str(file)}, text, soft_wrap=True).show(as_json=as_json)

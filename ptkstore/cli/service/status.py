@@ -92,19 +92,22 @@ def shown(overview: Overview) -> Group:
 
 
 def _health(overview: Overview) -> Text:
-    text = Text()
-    if overview.healthy:
-        text.append("Healthy", "bold green")
+    """The first line. A home whose processes do not run is neither healthy nor broken."""
+    away = [name for name in _PROCESSES if overview.parts.get(name) == "silent"]
+    if set(overview.failing) - set(_PROCESSES):
+        text = Text("Not healthy", "bold red")
+    elif overview.failing:
+        text = Text("Not running", "bold yellow")
     else:
-        text.append("Not healthy", "bold red")
-    text.append(f" at {_time(overview.at)}.")
+        text = Text("Healthy", "bold green")
+    text = Text.assemble(text, f" at {_time(overview.at)}.")
     for state in ("failing", "lost"):
         names = [name for name, one in sorted(overview.parts.items()) if one == state]
         if names:
             text.append(f" {state.capitalize()}: {', '.join(names)}.", "red")
-    away = [name for name in _PROCESSES if overview.parts.get(name) == "silent"]
     if away:
-        text.append(f" Not running: {', '.join(away)}; ptk up starts them.", "yellow")
+        them = " and ".join(filter(None, (", ".join(away[:-1]), away[-1])))
+        text.append(f" No work is done without {them}; ptk up starts them.", "yellow")
     return text
 
 

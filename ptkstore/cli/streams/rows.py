@@ -15,8 +15,9 @@ import pyarrow.parquet
 import typer
 from rich.markup import escape
 
+from ptkstore.application.ingest.ingest_records import IngestReply
 from ptkstore.application.ingest.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
-from ptkstore.cli.output import REFUSED, AsJson, Done, console, counted, in_home, print_json
+from ptkstore.cli.output import REFUSED, AsJson, Done, console, counted, in_home, print_json, progress
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.store import HomeStore
@@ -38,24 +39,32 @@ def ingest(
     """
     if batch is not None and len(files) > 1:
         raise InvalidRequest("--batch names one batch: give one file")
-    replies = []
+    replies, told = [], list[str]()
     columns = columns_of(store, stream)
-    for file in files:
-        reply = store.ingest(stream, read_table(file, columns), batch)
-        replies.append(reply)
-        if as_json:
-            continue
-        if reply.repeated:
-            outcome = f"batch {reply.batch_id} was ingested before; nothing stored twice"
-        else:
-            refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
-            outcome = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
-        console.print(escape(f"{file}: {outcome}"))
+    try:
+        with progress(f"reading {files[0].name}", len(files)) as tell:
+            for number, file in enumerate(files):
+                tell(f"reading {file.name}", number)
+                table = read_table(file, columns)
+                tell(f"storing {file.name}", number)
+                reply = store.ingest(stream, table, batch)
+                replies.append(reply)
+                told.append(f"{file}: {_outcome(reply)}")
+    finally:  # also of the files before one that fails
+        for line in told if not as_json else ():
+            console.print(escape(line))
     if as_json:
         rows = [asdict(reply) for reply in replies]
         print_json(rows[0] if len(rows) == 1 else rows)
     if any(reply.refused and not reply.accepted for reply in replies):
         raise typer.Exit(REFUSED)
+
+
+def _outcome(reply: IngestReply) -> str:
+    if reply.repeated:
+        return f"batch {reply.batch_id} was ingested before; nothing stored twice"
+    refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
+    return f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
 
 
 @in_home
@@ -73,7 +82,8 @@ def close(
 
     Final: later rows are refused as late. There windows also expire by these closings alone, never by the clock.
     """
-    closed = store.close_windows(stream, until)
+    with progress(f"closing windows of {stream}"):
+        closed = store.close_windows(stream, until)
     return Done({"closed": closed}, f"{counted(closed, 'window')} closed")
 
 
@@ -86,7 +96,8 @@ def forget(
     """Erase the rows of a user from all windows that are still kept. The answer is the same if there were none."""
     if unit == "-":  # arguments stay in the shell's history, and whoever lists processes sees them
         unit = sys.stdin.readline().rstrip("\r\n")
-    store.forget(stream, unit)
+    with progress(f"erasing from the windows of {stream} that are kept"):
+        store.forget(stream, unit)
     text = f"no kept window of {stream} holds rows of this unit; spent budget and published states stay"
     return Done({"stream": stream, "forgotten": True}, text)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads
+from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, progress, reads
 from ptkstore.sdk import Store
 
 
@@ -38,15 +38,16 @@ def simulate(
     what their profiles and versions have released. Nothing is changed.
     """
     chosen = {} if scheduler is None else {"schedulers": scheduler}
-    found = store.simulate(
-        stream,
-        rate=rate,
-        windows=windows,
-        seed=seed,
-        least_significance=least_significance,
-        most_significance=most_significance,
-        **chosen,
-    )
+    with progress(f"simulating {counted(windows, 'window')} of {stream}"):
+        found = store.simulate(
+            stream,
+            rate=rate,
+            windows=windows,
+            seed=seed,
+            least_significance=least_significance,
+            most_significance=most_significance,
+            **chosen,
+        )
     if as_json:
         print_json(found)
         return

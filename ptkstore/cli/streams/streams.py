@@ -18,7 +18,7 @@ from ptkstore.cli.output import (
     reads,
     seen,
 )
-from ptkstore.cli.ptks.shown import print_hidden
+from ptkstore.cli.ptks.shown import print_fields, print_hidden
 from ptkstore.cli.streams.creation import add_column, create
 from ptkstore.cli.streams.recommendation import recommend
 from ptkstore.domain.durations import duration_text
@@ -93,9 +93,13 @@ def show(store: Store, name: str, as_json: AsJson = False) -> None:
     if as_json:
         print_json(detail)
         return
-    for key, value in detail.items():
-        if key not in ("windows", "exposure", "notices") and value is not None:
-            console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
+    lists = ("windows", "exposure", "notices")
+    fields = {name: one for name, one in detail.items() if name not in lists and one is not None}
+    if console.is_terminal:
+        print_fields("", {name: one for name, one in fields.items() if one != {}})
+    else:
+        for name, value in fields.items():
+            console.print(f"{name}: {one_line(value)}", highlight=False)
     if exposure is not None:
         print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
     if detail["notices"]:

@@ -87,6 +87,17 @@ def test_progress_is_for_terminals(ptk: Line, monkeypatch: pytest.MonkeyPatch) -
     assert "prepare/taxi/0 [bold](1 done)" in screen.getvalue()
 
 
+def test_progress_with_a_number_of_steps_says_how_many_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "said", output._Terminal(file=screen, force_terminal=True, width=100))
+    with progress("reading a.csv", 3) as tell:
+        tell("storing [b].csv\x1b[2J", 2)
+    told = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert "storing [b].csv?[2J" in told
+    assert "2/3" in told
+    assert "--:--" in told or re.search(r"\d\d:\d\d", told)
+
+
 def test_the_age_of_a_profile_is_counted_so_too() -> None:
     view = ProfileView("samples", (), state="answered", age=1, max_age=1)
     assert "answered, 1 of 1 window old" in _line(view)

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 from dataclasses import replace
@@ -185,11 +186,17 @@ def test_a_file_is_told_by_the_very_name_it_has(tmp_path, capsys):
 
 
 def test_the_commands_told_at_the_end_run_as_they_stand_and_sums_are_told_as_sums(tmp_path, capsys):
-    tell(sample(), (tmp_path / "out.json", tmp_path / "out.html"), Settings(home=tmp_path / "home"))
+    tell(sample(), (tmp_path / "out.json", tmp_path / "out.html"), Settings(home=tmp_path / "home of mine"))
     told = capsys.readouterr().out
-    look, serve = re.findall(r"(\S+) (?:list|up) --home", told)
-    assert look == serve
-    assert subprocess.run([look, "--help"], capture_output=True, env={}, check=False).returncode == 0
+    steps = told.partition("Next steps\n")[2].splitlines()
+    commands = [shlex.split(one.partition(":")[2]) for one in steps]
+    assert [words[1] for words in commands] == ["status", "lookup", "ui"]
+    assert [words[-2:] for words in commands] == [["--home", str(tmp_path / "home of mine")]] * 3
+    program, *words = commands[0]
+    assert (
+        subprocess.run([program, words[0], "--help"], capture_output=True, env={}, check=False).returncode
+        == 0
+    )
     assert "summed over windows: taxi.speed v2 (epsilon 0.4)" in " ".join(told.split())
 
 

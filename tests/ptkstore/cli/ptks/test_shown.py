@@ -48,5 +48,5 @@ def test_on_a_terminal_fields_are_tables(line: Line, monkeypatch: pytest.MonkeyP
     line.run("show", PTK)
     drawn = screen.getvalue()
     assert "┌" in drawn
-    for words in ("│ ptk ", "│ taxi.speed ", "Config", "Newest", "│ window_end "):
+    for words in ("│ ptk ", "│ taxi.speed ", "Config", "Newest", "│ window end "):
         assert words in drawn

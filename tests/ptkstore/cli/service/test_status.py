@@ -24,7 +24,7 @@ def test_an_empty_store_says_how_to_begin(ptk: Line) -> None:
     ptk.run("team", "create", "taxi")
     told = ptk.run("status").stdout
     assert "Healthy at " in told
-    assert "Not running: relay, schedule, worker; ptk up starts them." in told
+    assert "No work is done without relay, schedule and worker; ptk up starts them." in told
     assert "Nothing needs you." in told
     assert "No stream yet. Create one by ptk stream create, or try ptk demo." in told
 
@@ -46,13 +46,13 @@ def test_what_needs_somebody_comes_with_the_command_that_tells_more(stream: Line
     assert "  taxi.speed  has no version yet" in lines
 
 
-def test_a_process_that_ended_makes_it_unhealthy(stream: Line) -> None:
+def test_a_home_whose_processes_ended_is_not_running(stream: Line) -> None:
     with ptkstore.connect(stream.home) as store:
         service = local(store)
         with service.begin() as uow:
             uow.operations.saw(ProcessRole.WORKER, "a", service.clock.now().replace(year=2000))
             uow.commit()
-    assert "Not healthy at " in stream.run("status").stdout
+    assert "Not running at " in stream.run("status").stdout
     assert stream.json("status")["failing"] == ["worker"]
 
 
