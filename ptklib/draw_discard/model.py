@@ -65,7 +65,6 @@ class DrawDiscardModel(Labelled):
         As for `Specification`.
     average : {"weights", "predictions"}
         The quantity that predictions average over the instances. With ``"predictions"`` all instances are released.
-        With ``"predictions"`` all instances are released.
     devices : str, optional
         Column that says which rows are of one device, in `fit`; by default each row is a device. A shard must then hold
         all rows of its devices.
@@ -95,8 +94,8 @@ class DrawDiscardModel(Labelled):
     :Mechanism: discrete Laplace or discrete Gaussian noise on the clipped step of each device.
     :Sensitivity: ``specification.distance``.
 
-    **There is no central loss.** It is not hidden that a device took part: no epsilon covers one row, or one device,
-    more or less. `declared_loss` has an event, `LocalReport`, that no accountant composes, and no block pays for it.
+    **There is no central loss**: that a device took part is not hidden, so one row or device more has no epsilon.
+    `declared_loss` has an event, `LocalReport`, that no accountant composes, and no block pays for it.
 
     `fit` simulates the devices of the rows: each reports once, in the order of their first rows, with exact noise. A
     continued state is where its instances start. Partial statistics are encoded rows. In a service nobody calls `fit`:

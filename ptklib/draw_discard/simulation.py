@@ -195,8 +195,7 @@ class Simulation:
     poison : callable, optional
         It gets what a device has drawn, (n_weights,) int32, and returns what it puts.
     admits : callable, optional
-        It gets the instances and a report, and returns whether the server takes it. Updates are then computed one by
-        one.
+        It gets the instances and a report, and returns whether the server takes it. Updates then come one by one.
 
     Attributes
     ----------
