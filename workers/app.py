@@ -1,4 +1,4 @@
-"""The Celery application: messages are wake-up hints, SQL holds the jobs (differences.md F8)."""
+"""The Celery application: messages are wake-up hints, the jobs are in SQL (differences.md F8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process does to show that it lives: a row in the catalog, and a file for its own probe."""
+"""Signs of life of a process: a row in the catalog, and a file for its own probe."""
 
 from __future__ import annotations
 

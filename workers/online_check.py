@@ -1,4 +1,4 @@
-"""What a worker checks every minute: online rows that were lost, and drafts that nobody needs any more."""
+"""Checks of a worker every minute: online rows that were lost, and drafts that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_once(service: Service) -> None:
 
 
 def destroy_once(service: Service) -> None:
-    """Destroy drafts and partials that killed workers left; trouble is left to the next look."""
+    """Destroy drafts and partials of killed workers; the next look tries again after trouble."""
     for what, destroy in (
         ("refused drafts", service.destroy_refused_drafts),
         ("needless partials", service.destroy_needless_partials),

@@ -1,4 +1,4 @@
-"""What each process of workers owns: its service, made after the fork, and word of its end."""
+"""The resources of each process of workers: its service, made after the fork, and word of its end."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Relay:
         send: Callable[[str], None],
         waiting: Callable[[], int],
     ) -> None:
-        """`waiting` tells how many hints lie in the queue: beyond `MOST_WAITING` no more are sent."""
+        """`waiting` tells how many hints are in the queue: beyond `MOST_WAITING` no more are sent."""
         self._due = due
         self._send = send
         self._waiting = waiting
@@ -111,8 +111,8 @@ class Hinter:
     It shows no life while deliveries do not pass.
 
     A broker that is away only delays: workers hear of nothing then, and subscribers of everything. A call to one that
-    does not answer ends with its time limit, not with a signal: who is told to stop leaves it behind. What nobody
-    foresaw ends the relay, for its supervisor to begin anew.
+    does not answer ends with its time limit, not with a signal: a relay that has to stop leaves it behind. An
+    unforeseen exception ends the relay, for its supervisor to begin anew.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Hinter:
         stop: threading.Event,
         well: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`well` tells whether everything beside it goes on."""
+        """`well` tells whether everything beside it works."""
         self._relay, self._liveness, self._stop, self._well = relay, alive, stop, well
         self.failed = False
         self._thread = EssentialThread(self._run, "hints")

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def pass_once(service: Service, liveness: LivenessReporter) -> bool:
-    """Close some of what is due on every stream, and tell whether one has more: it goes on after all others.
+    """Close some of what is due on every stream, and tell whether one has more: it continues after all others.
 
     Trouble, whatever it is, does not keep the next pass from going on.
     """

@@ -18,8 +18,8 @@ from workers import process
 def run_job(job_id: str) -> None:
     """Wake up: the catalog decides whether there is work, and which job is next.
 
-    The hinted job itself may have to wait: hints lie in the order in which they were sent, and teams share the workers
-    by what they hold of them now.
+    The hinted job itself may have to wait: hints are in the order in which they were sent, and teams share the workers
+    by the slots that they have now.
     """
     jobs: tuple[Job, ...] = ()
     with _log_errors_of(job_id):

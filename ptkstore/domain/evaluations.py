@@ -51,10 +51,10 @@ class GroupedMass(RiskMass):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was released of version `number` of a PTK, for `epsilon` on the test blocks of its windows.
+    """The release about version `number` of a PTK, for `epsilon` on the test blocks of its windows.
 
     `windows` are those whose test sets were opened, rising. `assured` is that of the version: where it is a team's
-    word, so are the losses that were summed. Who reads the version fills it in.
+    word, so are the losses that were summed. The reader of the version fills it in.
     """
 
     ptk_id: str
@@ -76,8 +76,8 @@ class Evaluation:
 class AskedSums:
     """The noisy sums of a test set that a PTK pays for.
 
-    `epsilon` is for the sums of the `metric` of a state, `reject_epsilon` for those of the least losses of its class on
-    the same rows beside them; None where these are not asked for, and no verdict is REJECT.
+    `epsilon` is for the sums of the `metric` of a state, `reject_epsilon` for those of the least losses of its class
+    on the same rows beside them. The latter is None if these are not asked for, and no verdict is REJECT.
     """
 
     epsilon: float

@@ -27,14 +27,14 @@ class Declared:
     help : str
         One line for users.
     default : optional
-        What it is where users do not say; that of the dataclass, if it has one. None where the service chooses, and
+        The value if users do not give one; that of the dataclass, if it has one. None where the service chooses, and
         `...` where users have to say it.
     argument : str, optional
         Its name in Python and on the command line, by default the field's own; None where users cannot choose it.
     reported : str, optional
         Its name in signed reports, by default that in JSON; None where reports leave it out.
     fixed : bool
-        What is registered cannot be changed in it.
+        The field of a registered PTK cannot change.
     later : bool
         It came after the first release. A text that is hashed leaves out its default, so that the digests of older
         policies stay what they were; documents of older programs do not have it.

@@ -1,4 +1,4 @@
-"""Jobs: SQL holds them; a lease and a fence decide who may work, never a message (differences.md F8)."""
+"""Jobs: SQL stores them; a lease and a fence decide who may work, never a message (differences.md F8)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _FIRST_WAIT, _LONGEST_WAIT = timedelta(milliseconds=500), timedelta(minutes=1)
 
 
 class JobKind(StrEnum):
-    """What a job does. Placing, flipping and notifying are cursors over versions and go idle; the others end.
+    """The kind of work of a job.
+
+    Placing, flipping and notifying are cursors over versions and go idle; the others end.
 
     Scheduling goes idle as well: it is woken when something happens on an adaptive stream.
 
-    A rollback has ended when it is written: it stands for the version that an operator asked for. A redelivery goes
-    idle when no dead letter of its subscription is to be sent again.
+    A rollback has ended when it is written: it is the record of the version that an operator asked for. A redelivery
+    goes idle when no dead letter of its subscription is to be sent again.
     """
 
     PREPARE = "prepare"
@@ -198,7 +200,7 @@ class Job:
 
     @property
     def share(self) -> str:
-        """Whose share of the workers the job takes: that of its PTK's team, or that of its stream."""
+        """The share of the workers that the job takes: that of its PTK's team, or that of its stream."""
         return f"stream {self.stream}" if self.ptk_id is None else team_of(self.ptk_id)
 
     @property
@@ -214,7 +216,7 @@ class Job:
 
     @classmethod
     def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
-        """Return what stands for a version that repeats an older one."""
+        """Return the job that records a version which repeats an older one."""
         name = job_id(JobKind.ROLLBACK, ptk_id, number)
         return cls(
             name, JobKind.ROLLBACK, stream, JobState.ENDED, now, ptk_id=ptk_id, outcome=Outcome.PUBLISHED
@@ -231,7 +233,7 @@ def job_id(kind: JobKind, *names: object, look: int = 1) -> str:
     Parameters
     ----------
     look : int
-        Which try of the PTK on this newest window it is. The first one is not named.
+        The number of the PTK's try on this newest window. The first one is not named.
     """
     return "/".join((kind.value, *map(str, names), *((str(look),) if look > 1 else ())))
 
@@ -286,9 +288,9 @@ def paid_run(
     oldest : int, optional
         The oldest one, where it may read several.
     version : int
-        Whose state an evaluation or a drift test reads.
+        The version whose state an evaluation or a drift test reads.
     look : int
-        Which try of the PTK on this newest window a training or a validation is.
+        The number of the PTK's try on this newest window, of a training or a validation.
     """
     name = job_id(kind, ptk_id, version if kind is JobKind.EVALUATE else window.index, look=look)
     return Job(
@@ -347,7 +349,7 @@ def drop_of(window: WindowId, now: datetime) -> Job:
 
 
 def slots_for_team_code(slots: int) -> int:
-    """Return how many slots may run team code at once: with two or more, one is left to the library."""
+    """Return how many slots may run team code at once: with two or more, one is for the library alone."""
     return max(1, slots - 1)
 
 

@@ -1,4 +1,4 @@
-"""Which names an unknown name may have been meant to be."""
+"""Names that an unknown name may have been meant to be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices: what an owner is told, as fields, and the public text that names what a notice is about."""
+"""Notices: messages to an owner, as fields, and the public text that names what a notice is about."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Notice:
 
     @property
     def subject(self) -> str:
-        """What the notice is about, as every interface shows it."""
+        """The subject of the notice, as every interface shows it."""
         if self.text is not None:
             return self.text
         words = [self.stream, self.ptk_id]

@@ -13,10 +13,11 @@ from ptkstore.domain.streams.windows import WindowState
 def hopeless(job: Job, spec: PtkSpec | None, windows: Collection[WindowState]) -> Outcome | None:
     """Say how the job ends without opening rows now; None if it may open them.
 
-    A run goes on with those of its windows that are left; a training that has yet to pay needs all that it reserved.
+    A run continues with the windows that remain; a training that has yet to pay needs all that it reserved.
 
-    A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost or waited for
-    what did not answer; what repeats by its own choice selects among its outputs (differences.md F3).
+    A run that opened rows and did not end is repeated for our own estimators only, and only if its worker was lost or
+    waited for something that did not answer. A run that repeats by its own choice selects among its outputs
+    (differences.md F3).
     """
     if spec is None:
         return Outcome.WITHDRAWN

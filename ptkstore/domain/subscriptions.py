@@ -135,8 +135,8 @@ def message_id(subscription_id: str, number: int) -> str:
 def retry_wait(message: str, attempt: int, requested: timedelta | None = None) -> timedelta:
     """Return the wait after a failed attempt: doubling from `FIRST_RETRY` to `LONGEST_RETRY`, with jitter.
 
-    The jitter is a function of message and attempt: subscriptions differ, and nothing has to be drawn. What the
-    endpoint asked for (`requested`) makes the wait longer, up to `LONGEST_RETRY` and its jitter, and never shorter.
+    The jitter is a function of message and attempt: subscriptions differ, and nothing has to be drawn. The endpoint's
+    own wish (`requested`) makes the wait longer, up to `LONGEST_RETRY` and its jitter, and never shorter.
     """
     digest = hashlib.sha256(f"{message}/{attempt}".encode()).digest()
     part = int.from_bytes(digest[:8], "big") / 2**64
@@ -153,7 +153,7 @@ def event_of(
     missed: Sequence[DeadLetter] = (),
     redelivered: bool = False,
 ) -> Mapping[str, Any]:
-    """Return the thin body of a notification: where the state lies and what it promises, no feature values.
+    """Return the thin body of a notification: the place of the state and its promise, no feature values.
 
     `missed` tells the subscriber which earlier versions became dead letters; `redelivered` marks a message that was
     one, and may come after later versions.

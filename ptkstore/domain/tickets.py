@@ -1,4 +1,4 @@
-"""Tickets of devices: the right to one draw and one put, which no table holds."""
+"""Tickets of devices: the right to one draw and one put, which is in no table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 class Refusal(StrEnum):
     """Why a device is refused; the texts are the codes of its problems.
 
-    `REPORT` stands for every test that a report may fail: which one it was is counted, not told.
+    `REPORT` is for every test that a report may fail: which one it was is counted, not told.
     """
 
     FORGED = "ticket-forged"
@@ -46,18 +46,18 @@ class Refusal(StrEnum):
 
 
 class Ticket(NamedTuple):
-    """What a ticket says.
+    """The content of a ticket.
 
     Parameters
     ----------
     ptk_id, epoch : str
-        Whose instances it is for.
+        The PTK whose instances it is for.
     gateway : bytes
         Four bytes by which the tickets of one gateway are alike, for limits on their number.
     seconds_left : int
         Until it expires.
     mark : bytes
-        What is remembered of a spent ticket. It does not follow from the ticket without the key.
+        The record of a spent ticket. It does not follow from the ticket without the key.
     """
 
     ptk_id: str
@@ -90,7 +90,7 @@ def write_ticket(
     key : bytes
         Of the store, for tickets alone.
     gateway : str
-        Who asked for it. Only four bytes of a keyed hash of it are in the ticket.
+        The caller who asked for it. Only four bytes of a keyed hash of it are in the ticket.
     random_id : bytes
         16 of them, which no other ticket has.
     """
@@ -101,7 +101,7 @@ def write_ticket(
 
 
 def read_ticket(key: bytes, text: str, now: datetime) -> Ticket | Refusal:
-    """Return what a text says if it is a ticket that was made here and holds now.
+    """Return the content of a text if it is a ticket that was made here and is valid now.
 
     One that expires later than any that could be made now is refused too: a clock was wrong then, or is now.
     """

@@ -16,11 +16,11 @@ ACCEPT, REJECT = "accept", "reject"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was released of one validation of a PTK, by the job `job_id`.
+    """The release of one validation of a PTK, by the job `job_id`.
 
-    `window_index` is the newest window whose test set was opened. `look` counts the validations since the last that was
-    accepted, from 1 on. `verdict` is the record that the library makes of the two noisy sums in `mass`, with the
-    `windows` where these are several; `number` is the version that was elected, 0 if none was.
+    `window_index` is the newest window whose test set was opened. `look` counts the validations since the last that
+    was accepted, from 1 on. `verdict` is the record that the library makes of the two noisy sums in `mass`, with the
+    `windows` if these are several. `number` is the version that was elected, 0 if none was.
     """
 
     ptk_id: str
@@ -35,7 +35,7 @@ class Validation:
 
     @property
     def reject_epsilon(self) -> float | None:
-        """What the least losses of the class cost beside `epsilon`, on the same rows; None if none were released."""
+        """The loss for least losses of the class beside `epsilon`, on the same rows; None if none were released."""
         minimum = self.verdict.get("minimum")
         return None if minimum is None else float(minimum["epsilon"])
 

@@ -1,1 +1,1 @@
-"""What use cases need from the world, as Protocols."""
+"""The interfaces of use cases to the world, as Protocols."""

@@ -32,7 +32,7 @@ from ptkstore.ports.thresholds import Thresholds, ThresholdsView
 
 
 class CatalogView(Protocol):
-    """What can be read in either kind of transaction."""
+    """The reads of either kind of transaction."""
 
     @property
     def streams(self) -> StreamsView: ...
@@ -81,7 +81,7 @@ class CatalogView(Protocol):
         Parameters
         ----------
         team, since : str or None, datetime or None
-            Whose words, and from when on; None for all.
+            The owner of the notices, and their first moment; None for all.
         skip, limit, newest : int, int or None, bool
             `limit` words after the first `skip`, oldest first or newest first.
         """

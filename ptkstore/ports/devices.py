@@ -28,7 +28,7 @@ class Epoch:
     id : str
         Random; no other epoch has it.
     begun_for : str
-        What it began for: `DevicePtk.begun_for` of that time.
+        The model that it began for: `DevicePtk.begun_for` of that time.
     """
 
     id: str
@@ -81,7 +81,7 @@ class DevicePtk:
     window, window_ends : int, datetime
         The window whose version the reports of now enter.
     report_epsilon, reports_per_window, reports_in_all : float, int, int
-        What the stream lets a report lose, and a device send.
+        The loss that the stream allows to a report, and the most that a device may send.
     start_from : StartFrom or None
         The central version that its first epoch began around.
     refused_window : int or None
@@ -91,8 +91,8 @@ class DevicePtk:
     has_given_up : bool
         Whether it is trained no longer, as no version of it was accepted in time.
     last : callable
-        Reads where the last version was, or what the model began with before the first; None where that version cannot
-        be read, `Unavailable` while it is on its way to the lake.
+        Reads where the last version was, or what the model began with before the first. None if that version cannot be
+        read, `Unavailable` while it is on its way to the lake.
     start : callable
         Reads what a new epoch begins around: `last`, or what the model began with where that is None; `Unavailable` as
         there, and where nobody can read `start_from`.
@@ -234,13 +234,14 @@ class Instances(InstancesView, Protocol):
         begun_for : str
             Read after `replaces`: so nobody brings back a specification that was replaced meanwhile.
         instances : ndarray of shape (k, n_weights), int32
-            What it begins with.
+            The instances at the start.
         reports : int, default 0
             How many reports these count for.
         after_loss : bool, default False
             As of `Counted`.
         replaces : Epoch or None
-            The epoch that the caller saw. Its instances are forgotten. If there is another one by now, it is left.
+            The epoch that the caller saw. Its instances are forgotten. If there is another one by now, it does not
+            change.
 
         Raises
         ------

@@ -34,9 +34,8 @@ class PublishedState:
 
     `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
     of the newest contributing window (`window_end`), or later for a version that repeats an older one. `made` says how
-    the values were made. `serving` says
-    what stands in where a table has no fresh answer, for tables whose PTK declares it; `computed` is its declared
-    computation at this version.
+    the values were made. `serving` has the values for a table without a fresh answer, if its PTK declares them;
+    `computed` is its declared computation at this version.
     """
 
     ptk_id: str

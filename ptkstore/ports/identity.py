@@ -31,7 +31,7 @@ class Identities(IdentitiesView, Protocol):
     """Teams, their tokens and their grants."""
 
     def add_team(self, team: str, at: datetime) -> None:
-        """Create a team; one that exists is left as it is."""
+        """Create a team; one that exists does not change."""
 
     def add_token(self, token: Token) -> None:
         """Record a token; `UnknownName` if there is no such team."""
@@ -68,10 +68,10 @@ AT_WORK, LOST = 0, -1
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request that carried an idempotency key was answered.
+    """The answer to a request with an idempotency key.
 
     `asked` is the SHA-256 of what was asked for. `status` is that of HTTP, `AT_WORK` until the first request ends, or
-    `LOST` if nobody knows what became of it; `content` may not hold a secret or a count of rows.
+    `LOST` if nobody knows its outcome. `content` may not have a secret or a count of rows.
     """
 
     team: str
@@ -86,7 +86,7 @@ class Answers(Protocol):
     """Stored answers, per team and idempotency key."""
 
     def claim(self, answer: Answer, *, stale_before: datetime, expired_before: datetime) -> Answer | None:
-        """Take a key that is free, or was left at work before `stale_before`; else return what is stored under it.
+        """Take a key that is free, or `AT_WORK` since before `stale_before`; else return what is stored under it.
 
         Answers older than `expired_before` are forgotten.
         """

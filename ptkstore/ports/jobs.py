@@ -30,9 +30,9 @@ class JobsView(Protocol):
     ) -> tuple[str, ...]:
         """Name jobs that could be claimed now, fairest first.
 
-        Teams share the workers: the first job of a team that holds no slot comes before all jobs of those that hold
-        some, and of teams that hold as many that one comes first whose last turn was longest ago. Jobs of no PTK go by
-        their stream.
+        Teams share the workers. The first job of a team without a slot comes before all jobs of those that have some.
+        Of teams with as many slots, that one comes first whose last turn was longest ago. Jobs of no PTK go by their
+        stream.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Jobs(JobsView, Protocol):
     """Jobs and cursors; every write below carries the fence of its claim."""
 
     def add(self, *jobs: Job) -> None:
-        """Create jobs; one that exists is left as it is."""
+        """Create jobs; one that exists does not change."""
 
     def lock(self, job_id: str) -> Job:
         """Read a job that nobody else writes until the transaction ends."""
@@ -135,7 +135,7 @@ class Jobs(JobsView, Protocol):
         """Make a locked job that has ended ready, as if it had never been tried; how it ended still counts."""
 
     def wake(self, job_id: str, due_at: datetime) -> None:
-        """Make an idle cursor ready; a ready one is left as it is."""
+        """Make an idle cursor ready; a ready one does not change."""
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
         """Lock and return all jobs of one kind for a window."""

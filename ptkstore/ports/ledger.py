@@ -67,7 +67,7 @@ class Ledger(LedgerView, Protocol):
         stream, blocks, accountant, state
             The blocks' numbers, how their losses add up, and the state that they begin in.
         capacity, lines
-            What each may lose, and on which lines; by default all on the common one.
+            The capacity of each, and its lines; by default all on the common one.
         """
 
     def retire(self, stream: str, numbers: Sequence[int]) -> None:

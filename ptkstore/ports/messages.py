@@ -1,4 +1,4 @@
-"""How subscribers are told."""
+"""Messages to subscribers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Tried = Delivered | NotDelivered | NotTried
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one attempt sends; `secrets` sign it, the newest first. `key` is the sender's own.
+    """The content of one attempt; `secrets` sign it, the newest first. `key` is the sender's own.
 
     `team` subscribed the endpoint: its slow host names take the places of no other team.
     """
@@ -86,14 +86,14 @@ class Messenger(Protocol):
 
 
 class Courier(Protocol):
-    """Sends many messages at once, as a `Messenger` sends one; a slow host holds up only its own."""
+    """Sends many messages at once, as a `Messenger` sends one; a slow host delays only its own."""
 
     @property
     def room(self) -> int:
         """How many more messages it takes now."""
 
     def hand_over(self, messages: Sequence[Message], until: float) -> None:
-        """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
+        """Begin to send; comes back at once. A message that is not begun by then, on the monotonic clock, never is."""
 
     def keep(self, keys: Iterable[str], until: float) -> None:
         """Let what was handed over under these keys begin until then."""
@@ -102,7 +102,7 @@ class Courier(Protocol):
         """Return keys and outcomes of what has ended since; waits at most so long for enough of them."""
 
     def withdraw(self) -> None:
-        """Begin nothing that is not begun; what is on its way goes on."""
+        """Begin nothing that is not begun; running attempts continue."""
 
     def close(self) -> None:
         """Break off what is on its way. Everything that was handed over has an outcome then."""
@@ -119,7 +119,7 @@ class EventStreams(Protocol):
 
 
 class ManifestAddresses(Protocol):
-    """Where the reader of a message fetches the manifest that it tells of; a lake is one."""
+    """The place from which the reader of a message fetches its manifest; a lake is one."""
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
         """Return the address of a version's manifest."""

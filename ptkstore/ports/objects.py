@@ -1,4 +1,4 @@
-"""Where files lie: the encrypted raw zone, the encrypted staging area in it, and the lake for all."""
+"""Files of the store: the encrypted raw zone, the encrypted staging area in it, and the lake for all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RawZone(Protocol):
     ) -> Iterator[pa.Table]:
         """Read the stored rows of those tokens that have any in this window, in the order of `tokens`.
 
-        What is asked of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
+        The work of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
         meanwhile, or one of a token that was `noted` is not there.
         """
 
@@ -31,7 +31,7 @@ class RawZone(Protocol):
         """Store all rows of one part; a repeated call replaces the file whole."""
 
     def part_url(self, window: WindowId, part: int) -> str:
-        """Return where a part's file lies, for a run that holds the key."""
+        """Return the place of a part's file, for a run that has the key."""
 
     def read_part(
         self,
@@ -42,7 +42,7 @@ class RawZone(Protocol):
     ) -> pa.Table:
         """Read the rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there.
 
-        With `hashes`, only those whose keyed hash lies in this half-open range: where rows lie in the order of their
+        With `hashes`, only those whose keyed hash is in this half-open range. If rows are in the order of their
         hashes, little else is read.
         """
 
@@ -98,7 +98,7 @@ class Checkpoints(Protocol):
         """Return the name of the last checkpoint; None if there is none."""
 
     def read(self, ptk_id: str, name: str, key: bytes) -> bytes:
-        """Return what the last checkpoint holds; `CorruptObject` if it was changed, or is another one."""
+        """Return the content of the last checkpoint; `CorruptObject` if it was changed, or is another one."""
 
     def delete(self, ptk_id: str) -> None:
         """Delete the checkpoint; repeatable."""
@@ -110,7 +110,7 @@ class Lake(Protocol):
     def put_version(self, version: Version, files: Mapping[str, bytes]) -> None:
         """Place a version: content files first, manifest last, each created exclusively; repeatable.
 
-        Raises `InvariantBroken` if the place holds other bytes.
+        Raises `InvariantBroken` if the place has other bytes.
         """
 
     def holds(self, version: Version) -> bool:

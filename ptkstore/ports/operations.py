@@ -1,4 +1,4 @@
-"""What an operator needs: who lives, what waits and is late, and the schema of the catalog."""
+"""Reads for an operator: live processes, waiting and late work, and the schema of the catalog."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JobNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """What subscribers of one PTK are yet to hear of, and of a version of when at the earliest."""
+    """The versions of one PTK that subscribers have yet to hear of, and their earliest time."""
 
     behind: int = 0
     oldest: datetime | None = None
@@ -72,7 +72,7 @@ class SchemaState:
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What was found, and where the copy of before lies; None where nothing was copied."""
+    """The findings, and the place of the earlier copy; None if nothing was copied."""
 
     before: SchemaState
     copy: Path | None
@@ -82,7 +82,7 @@ class CatalogSchema(Protocol):
     """Tells of a catalog's schema and upgrades it."""
 
     def state(self) -> SchemaState:
-        """Tell what the catalog has, what this program needs, and what lies between; changes nothing."""
+        """Tell the schema of the catalog, the one this program needs, and the steps between them; changes nothing."""
 
     def upgrade(self, *, backed_up: bool) -> Upgraded:
         """Bring the catalog to this program's schema, all of it or nothing.

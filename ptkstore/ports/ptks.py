@@ -64,7 +64,7 @@ class Ptks(PtksView, Protocol):
     def wait(self, ptk_id: str, waiting: AcceptDeadline | None) -> None:
         """Write since when a PTK waits for an accepted version, or why no longer; None if its versions need no verdict.
 
-        The caller holds the lock of the PTK or of its stream.
+        The caller has the lock of the PTK or of its stream.
         """
 
     def remove(self, ptk_id: str) -> None:

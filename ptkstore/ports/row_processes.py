@@ -1,4 +1,4 @@
-"""Where rows are opened: one short-lived process per run."""
+"""Processes that open rows: one short-lived process per run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STAGING_FAILED: Final = "staging-failed"
 
 @dataclass(frozen=True, slots=True)
 class OpenedRows:
-    """Rows of one window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`).
+    """Rows of one window that are paid for: those of `part_urls` whose keyed hash is in [`low`, `high`).
 
     A request has one of these for each of its windows, oldest first. A process takes the rows of a user in several
     windows as several units, as `user-in-window` says. It cannot know that a stream protects users for life, so whoever
@@ -54,7 +54,7 @@ class TrainRequest(_StagingRequest):
     """All that a training process gets to know.
 
     It trains on `rows`, window by window; the state is written to staging as `draft_id`, encrypted with `draft_key`.
-    `previous_state` holds the files of the PTK's last released state, verified, by the names they had when they were
+    `previous_state` has the files of the PTK's last released state, verified, by the names they had when they were
     written (`<table>.parquet`, `state.json`). With `partials` no row is opened, and `rows` is empty: they are merged,
     and noise is drawn once. `bundle` is the code of an estimator that is no family of the library.
     """
@@ -68,7 +68,7 @@ class TrainRequest(_StagingRequest):
 class CollectRequest(_StagingRequest):
     """All that a process gets to know that collects partial statistics: as `TrainRequest`, without noise or state.
 
-    What it writes to staging is private.
+    Its output in staging is private.
     """
 
 
@@ -93,9 +93,9 @@ class Trainer(Protocol):
 class PrepareRequest:
     """All that a preparing process gets to know.
 
-    The rows that the batches `tokens` hold of `window`, in the columns of `schema`, are opened with `window_key`. Each
-    goes to the first part whose bound in `part_bounds` lies above the hash of its privacy unit under `split_key`: the
-    row itself or, with `unit_column`, the user, of whom `max_rows_per_unit` rows are kept. Within a part, with
+    The rows of the batches `tokens` of `window`, in the columns of `schema`, are opened with `window_key`. Each goes
+    to the first part whose bound in `part_bounds` is above the hash of its privacy unit under `split_key`. The unit is
+    the row itself or, with `unit_column`, the user, of whom `max_rows_per_unit` rows are kept. Within a part, with
     `attribute`, each of `attribute_values` has rows of its own, and a user's come from one of them. Every part gets a
     file for each value, one without rows too; it is numbered part * values + value. Of the batches that are `noted` a
     file must be there.
@@ -166,8 +166,7 @@ class ProfileRequest:
 class DriftRequest:
     """All that a process gets to know that tests a released state.
 
-    `state` holds its files, as in `TrainRequest`. `bundle` is the code of an estimator that is no family of the
-    library.
+    `state` has its files, as in `TrainRequest`. `bundle` is the code of an estimator that is no family of the library.
     """
 
     estimator: Mapping[str, Any]
@@ -240,9 +239,9 @@ class CompareRequest:
     state
         Its files, as in `TrainRequest`.
     epsilon : float
-        What the threshold cost.
+        The loss of the threshold.
     line : float
-        What the sum of clipped losses is compared with, beside the noise. Public.
+        The number that the sum of clipped losses is compared with, beside the noise. Public.
     name : str
         Names the threshold: its secret opens under no other name.
     threshold_key : bytes
@@ -263,7 +262,7 @@ class CompareRequest:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An answer, and the sealed secret of the threshold that goes on; None once it is used up by "above"."""
+    """An answer, and the sealed secret of the threshold that continues; None once it is used up by "above"."""
 
     above: bool
     sealed: bytes | None = field(repr=False)
@@ -278,7 +277,7 @@ class ReleaseRequest:
     state
         Its files, as in `TrainRequest`.
     epsilon : float
-        What the release cost.
+        The loss of the release.
     """
 
     estimator: Mapping[str, Any]

@@ -17,4 +17,4 @@ class Steps(Protocol):
     """Told of every durable step; logs it, and lets fault tests strike between any two."""
 
     def reached(self, step: str, job_id: str) -> None:
-        """Tell that a job reached a step, one of a fixed set; nothing else about the work is told."""
+        """Report that a job reached a step, one of a fixed set; nothing else about the work is reported."""

@@ -1,4 +1,4 @@
-"""Who waits on adaptive streams, and what each was allowed of which block."""
+"""The PTKs that wait on adaptive streams, and their allowances of each block."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class WaitsView(Protocol):
     def allowed(self, stream: str) -> tuple[Share, ...]:
         """Return what each PTK was allowed of each block since it began to wait, by PTK and block.
 
-        What it has reserved or spent of that since then is not taken off: the journal tells it.
+        Its reservations and spends since then are not subtracted: the journal has them.
         """
 
 
 class Waits(WaitsView, Protocol):
-    """Waits and allowances; the caller holds the stream's lock."""
+    """Waits and allowances; the caller has the stream's lock."""
 
     def begin(self, wait: Wait) -> None:
         """Let a PTK begin to wait, anew if it waited before: without allowances."""

@@ -30,8 +30,8 @@ class Progress:
 class StreamsView(Protocol):
     """Streams and how far each has come, for reading.
 
-    A stream is read with the policy that its journal holds, whatever somebody wrote into its row; with its row's policy
-    only while its journal holds none.
+    A stream is read with the policy in its journal, whatever somebody wrote into its row. Only while its journal has
+    none, it is read with its row's policy.
     """
 
     def get(self, name: str) -> Stream:
@@ -63,13 +63,13 @@ class Streams(StreamsView, Protocol):
         """
 
     def replace(self, stream: Stream) -> None:
-        """Write a stream that has grown; the caller holds the lock."""
+        """Write a stream that has grown; the caller has the lock."""
 
     def lock(self, name: str) -> Stream:
         """Read a stream; until the transaction ends nobody else passes here for it."""
 
     def advance(self, name: str, progress: Progress) -> None:
-        """Move forward; the caller holds the lock."""
+        """Move forward; the caller has the lock."""
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
         """Commit a batch, or a part of one.
@@ -99,7 +99,7 @@ class WindowsView(Protocol):
         """Return the first window that has not expired; the keys of all before it are destroyed."""
 
     def prepared(self, stream: str) -> tuple[int, ...]:
-        """Return the windows whose rows lie in partitions and do not expire, rising."""
+        """Return the windows whose rows are in partitions and do not expire, rising."""
 
 
 class Windows(WindowsView, Protocol):
@@ -109,10 +109,10 @@ class Windows(WindowsView, Protocol):
         """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
-        """Write a window's state; the caller holds the stream's lock."""
+        """Write a window's state; the caller has the stream's lock."""
 
     def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
         """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time.
 
-        The caller holds the stream's lock.
+        The caller has the stream's lock.
         """

@@ -43,12 +43,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What became of an examination.
+    """The outcome of an examination.
 
     `described` is what the code says of itself: columns, tables, epsilon, delta, unit, max_rows_per_unit; None if it
     did not get that far. `printed` is the end of what it printed or raised. Everything is from runs without any real
-    row, and the code under examination had its hand in all of it: it may be shown to its owner, and believed as far
-    as the owner is.
+    row, and the code under examination had its hand in all of it. It may be shown to its owner, and believed as far as
+    the owner is.
     """
 
     described: Mapping[str, Any] | None

@@ -23,7 +23,7 @@ class ThresholdsView(Protocol):
 
 
 class Thresholds(ThresholdsView, Protocol):
-    """Thresholds, answers and released losses; the caller holds the stream's lock."""
+    """Thresholds, answers and released losses; the caller has the stream's lock."""
 
     def keep(self, threshold: Threshold) -> None:
         """Put a threshold in the place of that of its window and line."""

@@ -1,4 +1,4 @@
-"""Who asked for what: traces of ids, carried from a request to the jobs that follow from it."""
+"""Traces of ids, carried from a request to the jobs that follow from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def carrying(traceparent: str | None) -> Iterator[None]:
 
 @dataclass(slots=True)
 class RequestSeen:
-    """What is told of a request: ids, its route's template, never its path, and how it was answered.
+    """The public facts of a request: ids, its route's template, never its path, and how it was answered.
 
     `timed` is False where the time that it takes tells of rows.
     """
@@ -56,7 +56,7 @@ class JobSeen:
 
 
 class Traces(Protocol):
-    """Makes spans; whatever does not match the list of what may be told is left out."""
+    """Makes spans; an attribute that is not on the list is omitted."""
 
     def request(self, request_id: str, method: str) -> AbstractContextManager[RequestSeen]:
         """Record a request to the HTTP API, from here to the end of the block."""
@@ -68,7 +68,7 @@ class Traces(Protocol):
         """Record a durable step of a job whose block is open in this process."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
 
 
 class SilentTraces:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Adapters:
-    """What use cases are bound to.
+    """The adapters of use cases.
 
     Adapters are imported and made at first use, so that a process pays only for what it does. Not shared between
     processes: after a fork, make new ones. Work that waits for the catalog leaves off once its process was
@@ -185,7 +185,7 @@ class Adapters:
 
     @property
     def manifests(self) -> ManifestAddresses:
-        """Where messages send their readers: to the HTTP API if its public address is known, else to the lake."""
+        """The place that messages name: the HTTP API if its public address is known, else the lake."""
         from ptkstore.adapters.webhooks import ApiManifests
 
         public_url = self.settings.api_public_url
@@ -258,7 +258,7 @@ class Adapters:
 
     @property
     def private_places(self) -> PrivatePlaces:
-        """Where there may be what is no DP output."""
+        """The places that may have something else than DP output."""
         from ptkstore.application.streams.exposure import PrivatePlaces
 
         return PrivatePlaces(self.keys, self.raw, self.staging)
@@ -291,12 +291,12 @@ class Adapters:
 
     @property
     def feast_registry_url(self) -> str:
-        """Where Feast's registry lies: beside the catalog in PostgreSQL, else in a file of its own."""
+        """The place of Feast's registry: beside the catalog in PostgreSQL, else in a file of its own."""
         return self.settings.database_url or f"sqlite:///{self.settings.root / 'feast' / 'registry.db'}"
 
     @property
     def feast_online(self) -> RedisOnline | SqliteOnline:
-        """Where Feast's online rows lie."""
+        """The place of Feast's online rows."""
         from ptkstore.adapters.feast import RedisOnline, SqliteOnline
 
         if self.settings.online_in_redis:
@@ -314,7 +314,7 @@ class Adapters:
         return repo
 
     def _home_unless(self, elsewhere: str | None) -> None:
-        """Make the home, private, before what lies in it; nothing for what a setting puts elsewhere."""
+        """Make the home, private, before anything in it; nothing for places that a setting names elsewhere."""
         if elsewhere is None:
             make_home(self.settings.root)
 

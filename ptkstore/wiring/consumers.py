@@ -1,4 +1,4 @@
-"""What consumers of the feature store are given."""
+"""The interface for consumers of the feature store."""
 
 from __future__ import annotations
 

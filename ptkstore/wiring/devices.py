@@ -14,7 +14,7 @@ from ptkstore.wiring.adapters import Adapters
 
 
 class Devices:
-    """What devices and their gateways ask for."""
+    """The requests of devices and their gateways."""
 
     def __init__(self, adapters: Adapters, read_ptk: ReadDevicePtk) -> None:
         self._adapters, self._read_ptk = adapters, read_ptk
@@ -58,7 +58,7 @@ class Devices:
         )
 
     def read_ticket(self, text: str) -> Ticket | Refusal:
-        """Return what a ticket says if it holds now."""
+        """Return the content of a ticket if it is valid now."""
         return read_ticket(self._key, text, self._adapters.clock.now())
 
     def check(self) -> None:

@@ -26,7 +26,7 @@ from ptkstore.wiring.adapters import Adapters
 
 
 class Identity:
-    """Who may do what, and who did; reads are those of `IdentityReads`."""
+    """Permissions and the record of acts; reads are those of `IdentityReads`."""
 
     def __init__(self, adapters: Adapters) -> None:
         self._adapters = adapters
@@ -80,7 +80,7 @@ class Identity:
         return authorize.identify(text, begin=self._adapters.read, clock=self._adapters.clock)
 
     def principal(self, token_id: str) -> Principal:
-        """Return who holds a token, without its text."""
+        """Return the principal of a token, without its text."""
         return authorize.holder_of(token_id, begin=self._adapters.read, clock=self._adapters.clock)
 
     def authorize(self, text: str | None, action: Action, named: Named | None) -> Principal:

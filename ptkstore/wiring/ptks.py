@@ -17,7 +17,7 @@ from ptkstore.wiring.trail import Recording
 
 
 class PtkChanging(Recording):
-    """What `StoreService` has on changes of PTKs, and on the code of teams."""
+    """The methods of `StoreService` on changes of PTKs, and on the code of teams."""
 
     def register_ptk(self, *, team: str, stream: str, name: str, **said: Any) -> str:
         with self._recorded(Action.PTK_REGISTER, "ptk", f"{team}.{name}"):

@@ -41,7 +41,7 @@ class Service(Reading, Subscribing, PtkChanging):
 
     @cached_property
     def devices(self) -> Devices:
-        """What devices and their gateways ask for."""
+        """The requests of devices and their gateways."""
         from ptkstore.wiring.devices import Devices
 
         return Devices(self, self.device_ptk)
@@ -256,10 +256,10 @@ class Service(Reading, Subscribing, PtkChanging):
     def work_until_idle(self, at_once: int = 1, tell: Callable[[str], None] = lambda _: None) -> int:
         """Do due work here until nobody has any, publish ticks included; return how many jobs were done here.
 
-        For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left.
-        Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other. `tell` is
-        told of every job that is begun here, and when nothing is left but to wait. Small trainings mostly wait for
-        their tick: for each of `at_once`, `SMALL_AT_ONCE` of these run beside each other.
+        For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left. Up
+        to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other. `tell` is
+        called for every job that begins here, and when all jobs have to wait. Small trainings mostly wait for their
+        tick: for each of `at_once`, `SMALL_AT_ONCE` of these run beside each other.
         """
         done = 0
         with ThreadPoolExecutor(at_once) as threads, ThreadPoolExecutor(at_once * SMALL_AT_ONCE) as many:

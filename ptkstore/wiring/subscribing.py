@@ -12,7 +12,7 @@ from ptkstore.wiring.trail import Recording
 
 
 class Subscribing(Recording):
-    """What `StoreService` has on subscriptions, and the deliveries of the relay."""
+    """The methods of `StoreService` on subscriptions, and the deliveries of the relay."""
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
         with self._recorded(Action.SUBSCRIPTION_CREATE, "ptk", ptk_id):

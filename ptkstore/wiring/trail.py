@@ -22,7 +22,7 @@ class Recording(Adapters):
 
     @property
     def identity(self) -> Identity:
-        """Who may do what, and who did."""
+        """Permissions and the record of acts."""
         from ptkstore.wiring.identity import Identity  # whose use cases few commands need
 
         return Identity(self)

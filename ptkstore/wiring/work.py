@@ -1,4 +1,4 @@
-"""Which use case does which job."""
+"""The use case of each kind of job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscribers and owners: who is told what, and how it went."""
+"""Subscribers and owners: messages to them, and the outcome of each."""
 
 from typing import TYPE_CHECKING
 

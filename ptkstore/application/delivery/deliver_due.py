@@ -33,7 +33,7 @@ RETRIED_PART = 4  # one in so many of those that are claimed at once has failed 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What signs and addresses messages, and takes them."""
+    """The ports that sign, address and take messages."""
 
     keys: KeyStore
     manifests: ManifestAddresses
@@ -43,7 +43,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What looks on; `say` logs for the administrator what happened, to which job, and a fixed code."""
+    """The observers of the work; `say` logs for the administrator what happened, to which job, and a fixed code."""
 
     steps: Steps
     traces: Traces
@@ -53,10 +53,10 @@ class Watching:
 class DueDeliveries:
     """The relay's part of notifying: claims due jobs, hands messages over, writes down how each ended.
 
-    Any number may run beside each other. What is killed in between is claimed again when its lease ends: a message
-    may then come twice, with the same id. Nothing is begun once its lease may have ended: whoever cannot write to the
-    catalog for so long no longer knows whose it is. Jobs that never failed and jobs that did have places of their
-    own, so that endpoints which are down delay nobody else.
+    Any number may run beside each other. A job that is killed in between is claimed again when its lease ends: a
+    message may then come twice, with the same id. No job begins once its lease may have ended: a process that cannot
+    write to the catalog for so long no longer knows whose job it is. Jobs that never failed and jobs that did have
+    places of their own, so that endpoints which are down delay nobody else.
     """
 
     def __init__(
@@ -96,9 +96,10 @@ class DueDeliveries:
         return len(self._under_way)
 
     def drain(self, within_seconds: float) -> None:
-        """Begin nothing more, let what is on its way end within this time, and give all that is left back.
+        """Begin nothing more, let running attempts end within this time, and give all others back.
 
-        What is broken off then may have arrived, and comes again. Raises what the catalog raises: leases end later.
+        A message that is broken off may have arrived, and comes again. Raises what the catalog raises: leases end
+        later.
         """
         until = time.monotonic() + within_seconds
         self._courier.withdraw()
@@ -194,5 +195,5 @@ class DueDeliveries:
         self._under_way |= sent  # once they are: the lease of what was never handed over has to end
 
     def _lease_from_now(self) -> float:
-        """Until when, on the monotonic clock, a lease that is written from now on surely holds."""
+        """The moment, on the monotonic clock, up to which a lease that is written from now on is surely valid."""
         return time.monotonic() + self._lease.total_seconds()

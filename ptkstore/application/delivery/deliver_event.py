@@ -23,7 +23,7 @@ def deliver_event(
 ) -> None:
     """Make one attempt; the cursor moves only once the endpoint took the message, so order and at-least-once hold.
 
-    After the last attempt the version becomes a dead letter, its owner is told, and later ones pass. While the
+    After the last attempt the version becomes a dead letter, its owner gets a notice, and later ones pass. While the
     subscriber's team has no role that may subscribe, versions become dead letters at once, and nothing is sent. An
     endpoint that is gone, or has failed for too long, is disabled: its versions wait until it is enabled again.
     """

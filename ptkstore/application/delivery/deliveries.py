@@ -77,7 +77,7 @@ class Outgoing:
 
 
 def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses) -> list[Outgoing]:
-    """Return what these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
+    """Return the messages of these claimed jobs; a job whose subscription has ended sends nothing, and is omitted."""
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.dead_letters_of(names)
     may_hear = cache(partial(_may_hear, uow))
@@ -97,8 +97,8 @@ def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses
 def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) -> Message | Tried:
     """Return the message to sign and send over HTTP, or append an event for a stream here and now.
 
-    Raises nothing: a key store that does not answer now says nothing about the endpoint, and a secret that cannot be
-    read fails like an attempt; neither holds up any other message.
+    Raises nothing. A key store that does not answer now says nothing about the endpoint, and a secret that cannot be
+    read fails like an attempt. Neither delays any other message.
     """
     stream = one.subscription.stream_key
     if stream is not None:
@@ -116,10 +116,10 @@ def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) ->
 
 
 def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Clock) -> None:
-    """Write what became of attempts, all in one transaction; those that somebody else holds by now are left out.
+    """Write the outcome of attempts, all in one transaction; those that another process has by now are skipped.
 
-    Whoever changes dead letters of a subscription, or stops it, holds all jobs that deliver to it, taken in one order:
-    so no two can wait for each other.
+    Changing dead letters of a subscription, or stopping it, locks all jobs that deliver to it, in one order. So no two
+    callers can wait for each other.
     """
     with begin() as uow:
         now = clock.now()

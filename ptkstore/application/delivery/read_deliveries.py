@@ -34,7 +34,7 @@ def subscriptions_of(
     Parameters
     ----------
     after : str
-        An id; None as `limit` stands for all that follow.
+        An id; None as `limit` means all that follow.
     """
     with begin() as uow:
         subscriptions = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)

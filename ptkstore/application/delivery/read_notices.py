@@ -37,7 +37,7 @@ def notices_of(
 
 
 def readable_team(principal: Principal, requested_team: str | None) -> str | None:
-    """Return whose notices a principal reads: its own team's, an administrator's choice; None stands for all.
+    """Return whose notices a principal reads: its own team's, an administrator's choice; None means all.
 
     Raises
     ------

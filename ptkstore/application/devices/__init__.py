@@ -1,4 +1,4 @@
-"""Models that devices train: what they are told, which tickets they get, and which reports are taken."""
+"""Models that devices train: what devices learn of them, which tickets they get, and which reports are taken."""
 
 from typing import TYPE_CHECKING
 

@@ -87,10 +87,10 @@ class CheckpointWriter:
 def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Counted:
     """Return what an epoch of a PTK begins with: the last checkpoint, else fresh instances around the last version.
 
-    A checkpoint of an epoch that began for something else is not used. Any other says that instances were lost if no
-    epoch goes on, also one that cannot be read. The noise of fresh instances moves their mean as `start_puts` reports
-    do. Reports count from the last version on, back to a checkpoint that is older, too. A version
-    rounds its number down, so they count from the number farthest from the checkpoint that it may have had.
+    A checkpoint of an epoch that began for something else is not used. Any other one, also one that cannot be read,
+    says that instances were lost if no epoch is running. The noise of fresh instances moves their mean as `start_puts`
+    reports do. Reports count from the last version on, back to a checkpoint that is older, too. A version rounds its
+    number down, so they count from the number farthest from the checkpoint that it may have had.
     """
     from ptklib.draw_discard.instances import start_instances, start_puts
 
@@ -105,7 +105,7 @@ def start_of(ptk: DevicePtk, *, checkpoints: Checkpoints, keys: KeyStore) -> Cou
 
 
 def _read(ptk: DevicePtk, checkpoints: Checkpoints, keys: KeyStore) -> bytes | None:
-    """Return what a PTK's checkpoint holds, nothing of one that cannot be read; None if there is none."""
+    """Return the content of a PTK's checkpoint, nothing of one that cannot be read; None if there is none."""
     name = checkpoints.newest(ptk.ptk_id)
     if (ptk.ptk_id, name) not in keys.checkpoints() or name is None:
         return None

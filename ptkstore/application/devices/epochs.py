@@ -1,4 +1,4 @@
-"""The epoch of a PTK: the one that goes on, or a new one. Nobody else begins one."""
+"""The epoch of a PTK: the running one, or a new one. Nobody else begins one."""
 
 from __future__ import annotations
 

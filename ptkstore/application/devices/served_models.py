@@ -1,4 +1,4 @@
-"""What a process knows of a PTK that devices train, so that a draw or put asks no catalog."""
+"""The knowledge of a process about a PTK that devices train, so that a draw or put asks no catalog."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ServedModel:
     digest : str
         Of the specification.
     document : bytes
-        What a device is told, JSON.
+        The specification for devices, JSON.
     honest : RecentRanges
         Around the instances of now and of a while ago.
     puts : int
@@ -91,7 +91,7 @@ def read_served(
     ----------
     ptk_id : str
     before : ServedModel or None
-        What was served until now: reports that were drawn then are taken for a while.
+        The models that were served until now: reports that were drawn then are taken for a while.
     read_ptk : callable
         Reads the PTK afresh.
     instances : Instances

@@ -1,4 +1,4 @@
-"""Who may do what, and who did."""
+"""Identity: permissions, and the record of who acted."""
 
 from typing import TYPE_CHECKING
 

@@ -30,9 +30,9 @@ def answer_once(
 ) -> tuple[Answer, bool]:
     """Run `act` unless this team asked the same under this key before; returns the answer and whether it is old.
 
-    Where `act` ends without an answer, its request is free to be sent again under this key: at once if it failed, ten
-    minutes later if its process died. One that is not `repeatable`, because it makes something new each time, never
-    runs again where it may have been done: the key then answers `OutcomeUnknown` as long as it is kept.
+    If `act` ends without an answer, its request may be sent again under this key: at once if it failed, ten minutes
+    later if its process died. A request that is not `repeatable`, because it makes something new each time, never runs
+    again if it may have been done. The key then answers `OutcomeUnknown` as long as it is kept.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ _NEVER = "x" * 43
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a request names: at most one of these."""
+    """The object that a request names: at most one of these."""
 
     stream: str | None = None
     ptk_id: str | None = None
@@ -33,7 +33,7 @@ class Named:
 
 
 def identify(text: str | None, *, begin: Read, clock: Clock) -> Principal:
-    """Return who holds the token `text`.
+    """Return the principal of the token `text`.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def identify(text: str | None, *, begin: Read, clock: Clock) -> Principal:
 
 
 def holder_of(token_id: str, *, begin: Read, clock: Clock) -> Principal:
-    """Return who holds a token that was shown before, by its id; `Unauthenticated` once it opens nothing any more."""
+    """Return the principal of a known token, by its id; `Unauthenticated` once it opens nothing any more."""
     with begin() as uow:
         token = uow.identities.token(token_id)
     if token is None or not token.holds(clock.now()):
@@ -63,8 +63,8 @@ def authorize(
 ) -> Principal:
     """Identify the holder of a token and hold the action against the table of roles.
 
-    What a caller has no role on is told as if it did not exist. Without `named`, for requests that name it in their
-    body, only the roles of the token are looked at, and `permit` has to follow.
+    A caller without a role on an object gets the same answer as if it did not exist. Without `named`, for requests
+    that name it in their body, only the roles of the token are looked at, and `permit` has to follow.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def authorize(
     NotAllowed
         Its roles do not allow the action.
     UnknownName
-        What is named does not exist, or is not for this caller to see.
+        The named object does not exist, or is not for this caller to see.
     """
     with begin() as uow:
         principal = _identified(uow, text, clock)

@@ -8,7 +8,7 @@ from ptkstore.ports.runtime import Clock
 
 
 def create_team(team: str, *, begin: Begin, clock: Clock) -> None:
-    """Create a team; one that exists is left as it is."""
+    """Create a team; one that exists does not change."""
     checked_name("team", team)
     with begin() as uow:
         uow.identities.add_team(team, clock.now())

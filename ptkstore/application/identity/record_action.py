@@ -19,7 +19,7 @@ _READS = frozenset({Action.AUDIT_READ, Action.LEDGER_EXPORT})
 
 @dataclass(slots=True)
 class Recorded:
-    """What the second line will say the action was about: the first may not know it yet.
+    """The object that the second line will name: the first may not know it yet.
 
     Each of `parts` that it may have changed as well has a line like it.
     """

@@ -19,8 +19,8 @@ class RefusedCallers:
     """Has the first refused caller recorded, and then one a minute while there are any.
 
     Each entrance of a process has one of its own, so that guesses at one do not hide those at another. Whether a line
-    is written never depends on what is wrong with a token: all that a caller can learn from the time it takes is
-    whether somebody else was refused in the same minute.
+    is written never depends on what is wrong with a token. A caller can learn from the time it takes only whether
+    somebody else was refused in the same minute.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +31,7 @@ class RefusedCallers:
     def tell(self, record: Callable[[Principal], None]) -> None:
         """Call `record`, with nobody as who acted, if this one is to be told of.
 
-        What `record` raises passes through, and the next one after a second is told of instead.
+        An exception of `record` passes through, and the next refusal after a second is recorded instead.
         """
         with self._lock:
             now = self._clock()

@@ -17,12 +17,12 @@ USUAL_OVERLAP = timedelta(days=1)
 def rotate_token(
     token_id: str, overlap: timedelta = USUAL_OVERLAP, *, begin: Begin, clock: Clock
 ) -> tuple[Token, str]:
-    """Issue a token like this one, for as long as it was issued for; the old one holds for `overlap` more at most.
+    """Issue a token like this one, for the same lifetime; the old one is valid for `overlap` more at most.
 
     Raises
     ------
     Refused
-        The token holds no more; issue a new one.
+        The token is no longer valid; issue a new one.
     """
     if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise InvalidRequest(f"two tokens overlap for {LONGEST_OVERLAP.days} days at most")

@@ -1,4 +1,4 @@
-"""What of the whole store its reader may see, for reads that are about everything."""
+"""The part of the whole store that a reader may see, for reads that are about everything."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Sight:
     Attributes
     ----------
     streams, budgets, exposures, states : frozenset of str or None
-        The streams that it may see, and those whose budgets, exposure or versions it may read. None stands for all.
+        The streams that it may see, and those whose budgets, exposure or versions it may read. None means all.
     team : str or None
-        Whose trainings, notices and subscriptions it reads; None stands for all teams.
+        The team whose trainings, notices and subscriptions it reads; None means all teams.
     context : str or None
-        The team in whose context it sees which PTKs wait; None stands for all contexts.
+        The team in whose context it sees which PTKs wait; None means all contexts.
     reads_notices, reads_subscriptions : bool
         Whether it may read these at all.
     """

@@ -23,7 +23,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class IngestReply:
-    """What became of a batch. The counts are private: for its producer, and kept nowhere (differences.md F6)."""
+    """The outcome of a batch. The counts are private: for its producer, and kept nowhere (differences.md F6)."""
 
     batch_id: str
     accepted: int
@@ -133,7 +133,7 @@ def _commit(
 
 
 def may_be_stored(batch_id: str, part: Part | None = None) -> OutcomeUnknown:
-    """Say what is told of a batch that nobody answered for, by the name that its sender knows or was given."""
+    """Describe a batch that nobody answered for, by the name that its sender knows or was given."""
     named = f"batch {batch_id!r}" if part is None else f"part {part[0]} of {part[1]} of batch {batch_id!r}"
     return OutcomeUnknown(
         f"the batch may be stored: send the same rows again as {named}, which stores none twice"
@@ -141,7 +141,7 @@ def may_be_stored(batch_id: str, part: Part | None = None) -> OutcomeUnknown:
 
 
 def may_be_stored_in_part(batch_id: str) -> OutcomeUnknown:
-    """Say what is told of a batch that went in parts, once nobody answered for one of them."""
+    """Describe a batch that went in parts, once nobody answered for one of them."""
     return OutcomeUnknown(
         f"the batch, or a part of it, may be stored: send the same rows again as batch {batch_id!r}, in the same "
         "order, which stores none twice"
@@ -149,7 +149,7 @@ def may_be_stored_in_part(batch_id: str) -> OutcomeUnknown:
 
 
 def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
-    """Say what is told of a batch that went in parts, once one is stored and another was not taken."""
+    """Describe a batch that went in parts, once one is stored and another was not taken."""
     return OutcomeUnknown(
         f"send the same rows again as batch {batch_id!r}, in the same order, which stores none twice: a part of them "
         f"is stored, and the next was not taken: {error}"
@@ -157,7 +157,7 @@ def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
 
 
 def taken_up_to(batch_id: str, row: int, error: PtkStoreError) -> InvalidRequest:
-    """Say what is told of a batch that went in parts, once one is stored and the rows behind it never will be."""
+    """Describe a batch that went in parts, once one is stored and the rows behind it never will be."""
     return InvalidRequest(
         f"the rows before row {row} of the table, counted from 0, are stored as batch {batch_id!r}, and those from it "
         f"on were not taken: {error}. Send these, mended, as a batch of their own"

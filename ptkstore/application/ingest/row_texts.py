@@ -41,14 +41,14 @@ def read_ndjson(
     ----------
     source : path, or file of pyarrow
     undeclared : 'error', 'ignore' or 'infer'
-        What becomes of fields that `columns` lacks.
+        The treatment of fields that `columns` lacks.
     line_bytes : int
         Lines of this length are read; longer ones may be refused.
 
     Raises
     ------
     pyarrow.ArrowInvalid
-        With a text that holds values. `ndjson_fault` says where it is, without them.
+        With a text that contains values. `ndjson_fault` says where it is, without them.
     """
     return pyarrow.json.read_json(
         source,
@@ -86,9 +86,9 @@ def read_csv(source: Any, columns: Columns) -> pa.Table:
     Raises
     ------
     SchemaMismatch
-        A cell holds nothing of its column's type. The message names column and row, never the value.
+        A cell has no value of its column's type. The message names column and row, never the value.
     pyarrow.ArrowInvalid
-        The text is no such table. What it says holds values.
+        The text is no such table. Its message contains values.
     """
     octets = dict.fromkeys(columns, pa.binary())
     table = pyarrow.csv.read_csv(
@@ -123,7 +123,7 @@ def _cast(cells: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
 
 @cache
 def _no_value() -> pa.Array:
-    """What pyarrow reads as no value; made when first needed, as that loads pandas."""
+    """Texts that pyarrow reads as no value; made when first needed, as that loads pandas."""
     return pa.array(pyarrow.csv.ConvertOptions().null_values)
 
 
@@ -145,7 +145,7 @@ def _refuses(read: Callable[[Any], object], part: Any) -> bool:
 
 
 def _is_readable(line: bytes, name: str, kind: ColumnType) -> bool:
-    """Whether a line is of JSON that holds a value of this type under this name, or none."""
+    """Whether a line is of JSON that has a value of this type under this name, or none."""
     try:
         parsed = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What each block of a stream may lose and has lost."""
+"""The capacity and the losses of each block of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charge protocol inside one transaction that holds the stream's lock (differences.md F3)."""
+"""The charge protocol inside one transaction that has the stream's lock (differences.md F3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Event = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a release costs: the loss that it guarantees, and what the stream's accountant counts for its event."""
+    """The charge of a release: the loss that it guarantees, and what the stream's accountant counts for its event."""
 
     loss: Loss
     charge: Charge

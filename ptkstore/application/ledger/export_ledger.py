@@ -161,7 +161,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 def _local(
     policy: Policy, device: DeviceOdometer, odometers: Sequence[LocalOdometer], windows: int
 ) -> dict[str, Any]:
-    """What devices lose, of a stream whose rows stay there: no block is charged, and nothing here adds up with one."""
+    """The losses of devices, of a stream whose rows stay there: they add up with no block."""
     return {
         "neighbours": neighbours(policy),
         "holds": ADVERSARIES,
@@ -195,7 +195,7 @@ def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
 
 
 def _exposure(exposure: Exposure) -> dict[str, Any]:
-    """What of the whole stream is kept when the report is made."""
+    """The facts of the whole stream that are kept when the report is made."""
     verdict, *sentences = sentences_on(exposure)
     return {
         "closing": exposure.closing.value,
@@ -222,7 +222,7 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
 
 
 def _contexts(policy: Policy) -> dict[str, Any] | None:
-    """What the policy's contexts rest on; None for a stream without any."""
+    """The justification of the policy's contexts; None for a stream without any."""
     if not policy.sharing.contexts:
         return None
     return {

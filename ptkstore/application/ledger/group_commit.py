@@ -26,7 +26,7 @@ LINGER_SECONDS = 0.001
 
 @dataclass(eq=False)
 class _Ticket:
-    """What one caller waits for."""
+    """The step of one caller, which waits for it."""
 
     step: Callable[[UnitOfWork], Wishes[Any]]
     called: threading.Event = field(default_factory=threading.Event)
@@ -52,7 +52,7 @@ class _Line:
 class GroupCommit:
     """Commits for many threads at once.
 
-    While one transaction is made durable, the next callers line up; the first of them then takes the stream's lock,
+    While one transaction is made durable, the next callers line up. The first of them then takes the stream's lock,
     takes the steps of all that wait, in the order in which they came, and commits once. Each caller is answered only
     after that commit. Other processes do the same beside it: the database's lock puts their turns in order.
     """
@@ -79,7 +79,7 @@ class GroupCommit:
         return self.reserve(stream, lambda uow: ((), lambda _: step(uow)))
 
     def reserve(self, stream: str, step: Callable[[UnitOfWork], Wishes[_T]]) -> _T:
-        """Act like `together` for a step that says what it wants reserved and goes on with the answers.
+        """Act like `together` for a step that says what it wants reserved and continues with the answers.
 
         Requests of all who wait are read, decided and written at once, in the order in which they came.
         """

@@ -1,4 +1,4 @@
-"""What devices lose to a PTK that they train, read off its estimator: public before any device is asked."""
+"""The losses of devices for a PTK that they train, read off its estimator: public before any device is asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def specification_of(estimator: Mapping[str, Any]) -> Specification:
-    """Return what devices are told of a PTK; `InvalidRequest` where a parameter cannot be used."""
+    """Return the facts of a PTK for devices; `InvalidRequest` if a parameter cannot be used."""
     try:
         specification: Specification = estimator_from_spec(estimator).specification
     except PtklibError as error:

@@ -41,7 +41,7 @@ OTHER_POLICY = "policy-differs"
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What became of one stream; all of it is public."""
+    """The outcome for one stream; all of it is public."""
 
     stream: str
     in_step: bool
@@ -59,18 +59,18 @@ def recover_ledger(
 ) -> tuple[Recovered, ...]:
     """Make a restored catalog usable again, at the price of every block whose spends it may have forgotten.
 
-    The key store remembers up to which window anything was ever opened, and for which journal. Where this catalog does
-    not continue that journal, all blocks up to that window are retired, those of windows it has yet to close included,
-    and their runs end without an output. Versions that the lake holds beyond the catalog's are taken over, so that
-    numbers are not given twice; also those of PTKs that this catalog does not know, which may then be registered under
-    their old names and go on. The catalog then gets a new identity: no copy from before opens anything any more, and
-    no process that still has one does any job.
+    The key store remembers up to which window anything was ever opened, and for which journal. If this catalog does
+    not continue that journal, all blocks up to that window are retired, and their runs end without an output. These
+    blocks include those of windows that the catalog has yet to close. Versions that are in the lake but not in the
+    catalog are taken over, so that numbers are not given twice. That includes versions of PTKs that this catalog does
+    not know, which may then be registered under their old names and continue. The catalog then gets a new identity: no
+    copy from before opens anything any more, and no process that still has one does any job.
 
     Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
-    looked at. Streams whose rows stay on devices spend nothing, so that the key store knows nothing of them: versions
-    that the lake holds beyond theirs are taken over in any case. A stream whose journal holds another policy than the
-    key store is left as it is, and its owner is told; the others are recovered. Once its policy is put back, recover
-    again. Repeatable, also after a crash; a catalog in step is left as it is.
+    looked at. Streams whose rows stay on devices spend nothing, so the key store knows nothing of them: later versions
+    in the lake are taken over in any case. If a stream's journal has another policy than the key store, the stream
+    does not change, and its owner gets a notice; the others are recovered. Once its policy is put back, recover again.
+    Repeatable, also after a crash; a catalog in step does not change.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class _Adopted:
 
 
 def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) -> list[_Adopted]:
-    """Take over the versions that the lake holds beyond the catalog's, for these streams."""
+    """Take over the versions that are in the lake but not in the catalog, for these streams."""
     adopted = []
     for ptk_id in lake.ptk_ids():
         latest = uow.versions.latest(ptk_id)

@@ -13,10 +13,10 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
 def may_go(uow: CatalogView, window: WindowId, policy: Policy) -> bool:
-    """Tell whether the rows of a window are of no use: all blocks that can hold some are retired, and no job is left.
+    """Tell whether the rows of a window are of no use: all blocks that can have some are retired, and no job remains.
 
     Spends retire blocks, and nothing else is asked. Blocks that a recovery retired do not count, for the catalog that
-    knows what was spent on them may come back. A part without a share of the privacy units holds no rows.
+    knows what was spent on them may come back. A part without a share of the privacy units has no rows.
     """
     if not policy.drop_retired or window.index < uow.streams.progress(window.stream).retired_before:
         return False
@@ -32,7 +32,7 @@ def may_go(uow: CatalogView, window: WindowId, policy: Policy) -> bool:
 def lock_if_it_drops(uow: UnitOfWork, name: str) -> Stream:
     """Return a stream, locked if it drops windows: of runs that end at once, the last one sees that the others ended.
 
-    Whoever ends a run calls it before other locks are taken.
+    A caller that ends a run calls it before other locks are taken.
     """
     stream = uow.streams.get(name)
     return uow.streams.lock(name) if stream.policy.drop_retired else stream

@@ -62,7 +62,7 @@ def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assur
 def _is_of_team_code(entry: Entry) -> bool:
     """Whether a training's or a profile's loss was a team's word, also if its PTK is one of the library today.
 
-    The event says so, as the journal's chain holds it. The kind in the job's row could have been changed.
+    The event in the journal's chain says so. The kind in the job's row could have been changed.
     """
     return _has_asserted_part(entry.event)
 

@@ -44,7 +44,7 @@ def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy:
 
 
 def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
-    """Say where the journal does not continue what the key store saw, or holds another policy."""
+    """Find where the journal does not continue what the key store saw, or has another policy."""
     try:
         keys.check_journal(stream, journal)
     except CatalogBehind as error:

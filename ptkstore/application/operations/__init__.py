@@ -1,4 +1,4 @@
-"""What keeps the service going: jobs, liveness, numbers, upgrades, garbage."""
+"""Operations of the running service: jobs, liveness, numbers, upgrades, garbage."""
 
 from typing import TYPE_CHECKING
 

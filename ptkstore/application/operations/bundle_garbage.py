@@ -48,7 +48,8 @@ class _Needed:
 def unneeded(ages: Mapping[str, float], least: float, begin: Read, lake: Lake) -> Iterator[str]:
     """Yield the files of bundles that nothing needs, all of whose files are older than `least` seconds.
 
-    `ages` is of the whole lake. Of a lake with a manifest that cannot be read nothing is told: what it needs is open.
+    `ages` is of the whole lake. If a manifest of the lake cannot be read nothing is reported: it is open what it
+    needs.
     """
     stored: dict[str, _Stored] = {}
     for path, age in ages.items():
@@ -110,7 +111,7 @@ def _remove(sha256: str, teams: set[str], least: float, needs: _Needs, lake: Lak
 
 
 class _Needs:
-    """What is needed, by a fresh look at the catalog each time.
+    """The bundles that are needed, by a fresh look at the catalog each time.
 
     Versions that only the lake knows count as well: a recovery takes them over. They are read once; one that cannot be
     read keeps everything.
@@ -128,7 +129,7 @@ class _Needs:
         return needed is None or needed.keeps(sha256, teams)
 
     def now(self) -> _Needed | None:
-        """What is needed now; None if that is open."""
+        """The bundles that are needed now; None if that is open."""
         if self._of_lake is None:
             return None
         catalog = self._catalog()
@@ -159,7 +160,7 @@ class _Needs:
 
 
 def _keeps_its_code(job: Job) -> bool:
-    """Whether a job goes on with code that its PTK may not have any more.
+    """Whether a job continues with code that its PTK may not have any more.
 
     A state that waits for its verdict is judged by the code that trained it.
     """

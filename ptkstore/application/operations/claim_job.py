@@ -20,7 +20,7 @@ def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, step
     Parameters
     ----------
     lease : timedelta
-        How long the claim holds.
+        Lifetime of the claim.
     """
     with begin() as uow:
         job = uow.jobs.claim(job_id, clock.now(), lease)
@@ -37,8 +37,8 @@ def claim_fairest(
 
     Each worker process has one slot and shows that it lives, so that those that do are the slots to share. A small
     training mostly waits for its tick. So up to `SMALL_AT_ONCE` small trainings of the library take one slot together,
-    as long as they leave as many to each other slot. What is small follows from planned rows and parameters, which are
-    public; how long a training takes is private and decides nothing (differences.md F6).
+    as long as they leave as many to each other slot. Planned rows and parameters, which are public, decide what is
+    small. The duration of a training is private and decides nothing (differences.md F6).
 
     Parameters
     ----------

@@ -1,15 +1,14 @@
 """Find and delete files that nobody can reach any more: what writers left that died before they had said so.
 
-What may go, once it is older than a declared age:
+The files that may be removed, once they are older than a declared age:
 
-- in the lake, a file of a version's folder that holds no manifest and that the catalog never elected, and a file that
+- in the lake, a file of a version's folder that has no manifest and that the catalog never elected, and a file that
   the folder's manifest does not name;
 - in the lake, a bundle of team code that no registered PTK, no version and no training under way needs;
 - in the raw zone, rows of a batch that was never committed, and files of a window that has expired.
 
-Everything else stays: each version with a manifest, whether the catalog knows it or not (a
-recovery adopts it), each elected version, and whatever this module does not understand, which it tells of and leaves
-alone.
+Everything else stays: each version with a manifest, whether the catalog knows it or not (a recovery adopts it), and
+each elected version. Anything that this module does not understand is reported and not touched.
 """
 
 from __future__ import annotations

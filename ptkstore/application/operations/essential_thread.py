@@ -11,7 +11,7 @@ FAILED_STATUS = 70  # EX_SOFTWARE; any status but 0 makes a supervisor start the
 
 
 def end_process() -> None:
-    """End this process at once. The catalog holds all its work, so whoever comes next continues."""
+    """End this process at once. The catalog has all its work, so the next process continues."""
     os._exit(FAILED_STATUS)
 
 

@@ -1,4 +1,4 @@
-"""Processes say that they live; whoever asks is told which kinds do."""
+"""Processes record that they are alive; callers learn which kinds are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for operators: what waits, what is late, how much budget is left; all of it ids and public numbers."""
+"""Numbers for operators: waiting work, late work, unspent budget; all of it ids and public numbers."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 
 
 class WaitsFor(StrEnum):
-    """What a PTK waits for."""
+    """The event that a PTK waits for."""
 
     SCHEDULER = "scheduler"
     """Its next training, in the queue of an adaptive or budgeting stream."""
@@ -100,7 +100,7 @@ class BudgetFacts:
 
 @dataclass(frozen=True, slots=True)
 class ExposureFacts:
-    """Whether the exposure check of a stream holds, and its verdict in a sentence."""
+    """Whether the exposure check of a stream passes, and its verdict in a sentence."""
 
     holds: bool
     verdict: str

@@ -15,7 +15,7 @@ from ptkstore.ports.catalog import Read
 
 @dataclass(frozen=True, slots=True)
 class StreamWork:
-    """Where the first window starts that is not closed, the jobs by id, and the newest elected version of each PTK."""
+    """The start of the first window that is not closed, the jobs by id, and the newest elected version of each PTK."""
 
     goes_on_at: datetime
     jobs: Mapping[str, Job]

@@ -1,4 +1,4 @@
-"""What teams share within a process: so much in all, and so much of it for one team."""
+"""Shares of teams within a process: a total, and a limit for one team."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TeamShares:
     in_all, per_team : int
         How much there is, and how much of it one team may have.
     team_full, all_taken : str
-        What is told where the team's share, or all there is, is taken.
+        The message if the team's share, or the total, is taken.
     retry_after : int
         Seconds after which a team may ask again.
     """

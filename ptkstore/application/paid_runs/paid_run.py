@@ -35,7 +35,7 @@ CHANGED: Final = "changed-after-its-reservation"
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What spends a loss, waits, and writes down what came of it."""
+    """The ports that spend a loss, wait, and record the result."""
 
     begin: Begin
     charges: GroupCommit
@@ -49,7 +49,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What opens rows for a claim; `keep_alive` raises once somebody else has the job."""
+    """The ports that open rows for a claim; `keep_alive` raises once somebody else has the job."""
 
     keys: KeyStore
     journal: JournalView
@@ -57,10 +57,10 @@ class Opening:
     keep_alive: Callable[[], None]
 
     def open(self, rows: Mapping[int, Rows], spend: Entry) -> dict[int, OpenedRows]:
-        """Return the rows of each window that is left, by its index, with their key.
+        """Return the rows of each window that remains, by its index, with their key.
 
         The key store hands out the key of each window against the one spend, which it can see. Raises `WindowGone` if
-        none is left.
+        no window remains.
         """
         opened, gone = {}, None
         for index, one in rows.items():
@@ -94,13 +94,13 @@ class ClaimedRun:
 
     @property
     def spend(self) -> Entry | None:
-        """What was paid by an earlier claim, or by this one unheard."""
+        """The payment of an earlier claim, or of this one without an answer."""
         return self.history[-1] if self.job.state is JobState.OPENED else None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that ends before it opens rows; its owner is told `code`, or else the outcome."""
+    """A run that ends before it opens rows; its owner gets `code`, or else the outcome."""
 
     outcome: Outcome
     code: str | None = None
@@ -123,7 +123,7 @@ class Spent:
 
 
 class PaidRun(ABC, Generic[R]):
-    """What is a kind of paid run's own; the rest is `pay_and_run`.
+    """The steps that belong to one kind of paid run; the rest is `pay_and_run`.
 
     `price`, `note_spend`, `keep` and what they call are steps of a transaction that others commit, and may be taken
     again when nobody heard whether it was.
@@ -225,8 +225,8 @@ def pay_and_run(run: PaidRun[R], spending: Spending, opening: Opening) -> bool:
 
     The loss is spent before the key is asked for. Only a run of a library estimator whose lease was lost is run again
     under the same spend: it has told nobody anything. Every other end of a run that opened rows keeps the loss and
-    releases nothing. Whoever spent and got no answer looks whether the spend stands, and goes on: it alone knows that
-    no row was opened. What has ended waits for a catalog that is away.
+    releases nothing. A process that spent and got no answer looks whether the spend was committed, and continues: it
+    alone knows that no row was opened. A run that has ended waits for a catalog that is away.
 
     While the machine starts no process for team code, it waits under its spend, as it does for its key.
     """

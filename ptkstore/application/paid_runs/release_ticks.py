@@ -21,7 +21,7 @@ class ReleaseTicks:
     def wait(self, after: datetime | None = None) -> datetime:
         """Return at the next tick, and which it is: nothing logged or stored afterwards tells more.
 
-        Who acted at the tick `after` waits for another one, though no time has passed since.
+        A process that acted at the tick `after` waits for another one, though no time has passed since.
         """
         now = self.clock.now()
         tick = next_tick(now, self.every)

@@ -36,7 +36,7 @@ class FetchedTeamCode:
 
 @dataclass(frozen=True, slots=True)
 class TeamCodeSource:
-    """Where bundles are kept, and the sandbox that runs what is in them."""
+    """The place of bundles, and the sandbox that runs their code."""
 
     bundles: Bundles
     sandbox: Sandbox

@@ -127,7 +127,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
 
 
 def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
-    """Return a PTK that devices train, checked: its loss is that of one report, of the whole model that it holds."""
+    """Return a PTK that devices train, checked: its loss is that of one report, of its whole model."""
     check_said(ptk_id, said)
     config, policy = _settled(ptk_id, said["config"], owner.policy), owner.policy
     StartFrom.of(config)
@@ -208,8 +208,8 @@ def _check_team_code(
 def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
     """`InvalidRequest` unless the declared loss covers all rows that a window keeps of one of the stream's units.
 
-    ptklib knows two guarantees: towards a row, and towards all rows of one id. Which of an id's rows there are, in one
-    window or in all, is for the stream to say.
+    ptklib knows two guarantees: towards a row, and towards all rows of one id. The stream says which of an id's rows
+    there are, in one window or in all.
     """
     protects_records = trainer.privacy_unit() == "record"
     if policy.privacy_unit is PrivacyUnit.RECORD:
@@ -264,7 +264,7 @@ def condenses(estimator: Mapping[str, Any]) -> bool:
 
 
 def can_be_read(version: Version, files: Mapping[str, bytes]) -> bool:
-    """Tell whether the files of a version's state are one that its estimator goes on from."""
+    """Tell whether the files of a version's state are one that its estimator continues from."""
     try:
         state = ReleasedState.from_files(files)
         estimator_from_spec(version.content["config"]).check_previous_state(state)

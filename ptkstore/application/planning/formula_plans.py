@@ -43,7 +43,7 @@ def with_facts(uow: CatalogView, specs: Iterable[PtkSpec], policy: Policy) -> tu
     """Return the PTKs, those that are profiled by formula with what their last version tells of the data.
 
     A version tells nothing of another model, of rows of other blocks, or if it was made before versions told anything.
-    What it tells is made of its released state alone, so that plans may depend on it.
+    Its facts are made of its released state alone, so that plans may depend on them.
     """
     return tuple(_with_facts(uow, spec, policy) if by_formula(spec) else spec for spec in specs)
 

@@ -59,7 +59,7 @@ FALSE_ALARM = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one window's profile set is asked: the open points of the grid, from so many units on, at this cost."""
+    """The request to one window's profile set: the open points of the grid, from so many units on, at this cost."""
 
     epsilons: tuple[float, ...]
     n_min: int
@@ -136,8 +136,8 @@ def attempt_of(
 ) -> Attempt | None:
     """Return what the next window is asked; None when its profile set has no room for one round.
 
-    Each of `tries` attempts may be wrong with an equal part of what all together may: the answers of a profile are
-    right with its confidence, whatever number of windows they took.
+    Each of `tries` attempts gets an equal part of the error probability of all together. So the answers of a profile
+    are right with its confidence, whatever number of windows they took.
     """
     epsilons = ask.epsilons if record is None else record.unanswered(ask.epsilons)
     n_min = max(ask.n_min, record.n_tried + 1) if record is not None and record.n_tried else ask.n_min
@@ -251,7 +251,7 @@ def _evaluation(estimator: Mapping[str, Any]) -> str:
 
 
 def _grid(span: tuple[float, float], points: int, budget: float) -> tuple[float, ...]:
-    """Epsilons from the least to the greatest; what the budget does not pay for is left out, the largest first."""
+    """Rising epsilons; those that the budget does not pay for are dropped, the largest first."""
     low, high = span
     grid = np.unique(np.geomspace(low, high, points).clip(low, high)).tolist()
     while len(grid) > 1 and math.fsum(grid) > budget:

@@ -63,7 +63,7 @@ def _advice(
 
 
 def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:
-    """What a target needs that no epsilon of its range reaches, and the tightest one that is reached."""
+    """The need of a target that no epsilon of its range reaches, and the tightest one that is reached."""
     rows = min(partition_rows(policy), policy.n_max)
     rows_text = f"the {rows} rows it can get"
     if pin.n_rows is not None:
@@ -89,7 +89,7 @@ def _curved_room(
     policy: Policy,
     capacity: Loss,
 ) -> str:
-    """What is left where losses add up as curves: of the PTK's own noise, and of pure noise."""
+    """The room where losses add up as curves: of the PTK's own noise, and of pure noise."""
     caps = caps_of(policy.accountant, capacity)
     taken = [cheapest(menu).charge for menu in menus]
     delta = mine[0].loss.delta_atto
@@ -145,7 +145,7 @@ def largest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def _basic_room(mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], room: Room) -> str:
-    """What is left where epsilons and deltas add up, and other ways."""
+    """The room where epsilons and deltas add up, and other ways."""
     limits = room.limits(room.capacity.delta_atto, room.capacity.epsilon_nano)
     *demands, new = (
         Demand(menu[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in menu), menu[0].partition)

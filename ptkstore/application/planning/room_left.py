@@ -28,7 +28,7 @@ from ptkstore.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a team's budget may lose per block, and the largest loss that one more of its PTKs fits with.
+    """The capacity of a team's budget per block, and the largest loss that one more of its PTKs fits with.
 
     `context` names the group of teams that shares the budget; empty where all teams of the stream share it.
     """
@@ -43,8 +43,8 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     """Return the room beside `specs` for one more PTK of the team that is trained on all groups of a window's blocks.
 
     The others count with the least loss that each of them was promised, as they do when a PTK is registered. The new
-    one is a PTK of which nothing but its epsilon and delta is known. Where trainings are spread over several
-    partitions, the room is that of one way to spread them: another way may leave more, and none of this is promised.
+    one is a PTK of which nothing but its epsilon and delta is known. If trainings are spread over several partitions,
+    the room is that of one way to spread them. Another way may leave more, and none of this is promised.
 
     Only the team's own budget is looked at: what teams of other contexts reserve is not told.
     """
@@ -87,7 +87,7 @@ Taken = Sequence[Sequence[Charge]]
 
 
 def _taken(planned: Sequence[PlannedTraining], policy: Policy) -> list[Taken]:
-    """What is charged to each partition, by groups of blocks."""
+    """The charges to each partition, by groups of blocks."""
     return [
         [
             [one.offer.charge for one in planned if one.partition == partition and group in one.offer.groups]

@@ -1,4 +1,4 @@
-"""Which PTKs may read several windows in one training, on which streams (docs/proofs/several-windows.md)."""
+"""The PTKs that may read several windows in one training, and their streams (docs/proofs/several-windows.md)."""
 
 from __future__ import annotations
 

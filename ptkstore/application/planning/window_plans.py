@@ -41,7 +41,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTraining:
-    """What one PTK gets of a window."""
+    """The part of a window that one PTK gets."""
 
     offer: Offer
     partition: int = 0
@@ -49,7 +49,7 @@ class PlannedTraining:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one budget has: a capacity in each of at most `partitions` parts, and rows for all of them together.
+    """The resources of one budget: a capacity in each of at most `partitions` parts, and rows for all of them.
 
     `coordinates` are those of the accountant that are planned at; all that have a cap by default.
     """
@@ -74,7 +74,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class BudgetPlan:
-    """What PTKs of one budget get. No plan at the same coordinate opens fewer rows than `bound`."""
+    """The allotments of the PTKs of one budget. No plan at the same coordinate opens fewer rows than `bound`."""
 
     planned: tuple[PlannedTraining, ...]
     bound: int
@@ -96,9 +96,9 @@ class BudgetPlan:
 def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...] | Infeasible:
     """Plan with the fewest rows that fit every budget of the policy, or say why there is no plan.
 
-    At one coordinate of the accountant a plan is the allocator's own problem, so it is solved at each of them that
-    has a cap, and the best answer is taken. The order of `specs` changes nothing: a plan that was found when the last
-    PTK was registered is found again for each window.
+    At one coordinate of the accountant a plan is the allocator's own problem. So it is solved at each of them that has
+    a cap, and the best answer is taken. The order of `specs` changes nothing: a plan that was found when the last PTK
+    was registered is found again for each window.
     """
     plans: list[PlannedTraining] = []
     lines = policy.lines
@@ -126,7 +126,7 @@ def plan_with(
 ) -> tuple[PlannedTraining, ...] | Infeasible:
     """Plan with PTKs that ask for room beside others, all as they are promised it; see `as_promised`.
 
-    Who asks may know facts of an older version of its own: they tell whether its target can be reached.
+    A PTK that asks may have facts of an older version of its own: they tell whether its target can be reached.
     """
     newcomers = (as_promised(spec, policy) if ways_of(spec, policy) else spec for spec in asking)
     return plan_window((*(as_promised(other, policy) for other in others), *newcomers), policy)
@@ -160,11 +160,11 @@ def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTrain
 def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     """Return the ways in which a PTK can be trained; none when its target needs more rows than a partition has.
 
-    A PTK that names a range of epsilons is profiled by its family's formula: rows that are expected to reach its
-    target, at each epsilon of a grid, as far as its facts tell. Where the family has none it is profiled by samples,
-    and may have what was found or, as any other one, the loss that it declares, on every row of a train partition.
-    That is also what a PTK begins with whose formula tells nothing before its first version. One that is pinned to a
-    number of rows has no others.
+    A PTK that names a range of epsilons is profiled by its family's formula. The profile is the rows that are expected
+    to reach its target, at each epsilon of a grid, as far as its facts tell. If the family has no formula, the PTK is
+    profiled by samples. It may have what was found or, as any other PTK, the loss that it declares, on every row of a
+    train partition. That is also what a PTK begins with whose formula tells nothing before its first version. One that
+    is pinned to a number of rows has no others.
     """
     facts_of = spec.facts.version if spec.facts is not None else 0
     partition = pin_of(spec.config, policy).partition
@@ -206,7 +206,7 @@ def as_released(spec: PtkSpec, policy: Policy) -> PtkSpec:
 def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
     """Return the PTK as it counts when another one asks for room: without what its versions have told.
 
-    Facts come from noisy releases and change with each. Whoever was let in while there was room without them fits
+    Facts come from noisy releases and change with each. A PTK that was admitted while there was room without them fits
     whatever they say. One that needs them to reach its target at all has its epsilons, on all rows.
     """
     if not by_formula(spec):

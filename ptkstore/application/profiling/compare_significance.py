@@ -111,8 +111,9 @@ class _Comparing(SignificanceRun[Compared]):
     def keep_none(self, uow: UnitOfWork) -> None:
         """Use the threshold up and answer "below".
 
-        Also one that others of the line paid for. The owner is told of a failure, and it may depend on rows. No noise
-        covers it. So a threshold ends with the first thing that it tells beside "below", as it ends with "above".
+        Also one that others of the line paid for. The owner gets notice of a failure, which may depend on rows. No
+        noise covers it. So a threshold ends with the first thing that it tells beside "below", as it ends with
+        "above".
         """
         self._use_up(uow)
         self._answer(uow, above=False)

@@ -1,4 +1,4 @@
-"""What the PTKs of a stream want of a window's profile set: profiles first, then drift tests, as far as it can pay."""
+"""Requests of a stream's PTKs to a window's profile set: profiles, then drift tests, as far as it can pay."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
     """Reserve what is asked of this window on its profile blocks, and queue the jobs; the caller locks the stream.
 
     PTKs with the same config, target and epsilons ask once. Which window is asked, and for what, follows from the
-    policy and from released answers alone. What does not fit waits for the next window; who asks is told. So is
-    whoever registered a model that today's library refuses: nobody else waits for it.
+    policy and from released answers alone. A request that does not fit waits for the next window, and its owner gets a
+    notice. So does the owner of a model that today's library refuses: no other request waits for it.
     """
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):
@@ -73,7 +73,7 @@ def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What PTKs that share a profile ask of a window; `newest` is the newest profile under its key."""
+    """The request of PTKs that share a profile to a window; `newest` is the newest profile under its key."""
 
     uow: UnitOfWork
     policy: Policy

@@ -28,7 +28,7 @@ class ProfileSetRun(PaidRun[R]):
     Attributes
     ----------
     ask, record :
-        What is asked, and the profile's record; there once the run is priced.
+        The request, and the profile's record; there once the run is priced.
     code :
         The code of the PTK, where it is a team's.
     """

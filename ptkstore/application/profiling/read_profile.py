@@ -27,10 +27,10 @@ from ptkstore.ports.catalog import Read
 class ProfileView:
     """How a PTK is planned with.
 
-    `method` is `samples`, `formula`, or `declared` for one that asks for what it declares. `menu` holds pairs of
-    epsilon and rows of a window that later windows choose from; where it is empty they take the declared loss on all
-    rows. `facts_of` is the version whose facts the formula has, 0 for none. The rest is of profiles by samples: of the
-    one in use, or of the one on its way where none is in use. `age` is the number of windows that have closed since the
+    `method` is `samples`, `formula`, or `declared` for one that asks for what it declares. `menu` has pairs of epsilon
+    and rows of a window that later windows choose from. If it is empty they take the declared loss on all rows.
+    `facts_of` is the version whose facts the formula has, 0 for none. The rest is of profiles by samples: of the one
+    in use, or of the one on its way where none is in use. `age` is the number of windows that have closed since the
     first of its own, `paid` what it and its renewals have cost. `assured` is that of the PTK: where it is a team's
     word, so are the losses that a profile by samples rests on.
     """
@@ -111,7 +111,7 @@ def _sampled(
 
 
 def _advice(spec: PtkSpec, ask: ProfileAsk, policy: Policy, record: ProfileRecord | None) -> str | None:
-    """What would help, from public numbers; None where nothing is amiss."""
+    """Advice from public numbers; None if nothing is amiss."""
     if record is None or not record.settled:
         return _hindered(spec, ask, policy)
     if any(point.verdict is Verdict.UNREACHABLE for point in record.points) and not record.menu:

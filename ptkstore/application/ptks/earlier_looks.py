@@ -18,10 +18,10 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
 
     A catalog that was recovered has forgotten verdicts on windows below the first that was not in doubt. Under
     `allocate` each of these windows after the last accepted version counts as one look. Other schedulers look at a
-    window several times and go back to older ones: each window that was kept at the last acceptance or came later
-    counts as many looks as its test block could pay for. What is forgotten is taken to have had the present confidence
-    and epsilon. A name may have been registered in the time that is forgotten, so without an accepted version all
-    windows in doubt count, but those that were surely never read for it.
+    window several times and return to older ones. There each window that was kept at the last acceptance or came later
+    counts as many looks as its test block could pay for. Forgotten looks are taken to have had the present confidence
+    and epsilon. A name may have been registered in the forgotten time. So without an accepted version all windows in
+    doubt count, except those that were surely never read for it.
     """
     assert spec.accept is not None  # others are not looked at
     known = since_accepted(uow.validations.of(spec.ptk_id))
@@ -46,7 +46,7 @@ def earlier_looks(uow: CatalogView, spec: PtkSpec) -> EarlierLooks:
 def never_read_below(uow: CatalogView, stream: str, keys: KeyStore, journal: JournalView) -> int:
     """Return a window below which none was or will be read for a name that is new to this catalog; 0 if nobody knows.
 
-    All that was ever opened has to be in this catalog's journal, which knows nothing of the name. What has expired is
+    All that was ever opened has to be in this catalog's journal, which knows nothing of the name. An expired window is
     opened no more (docs/proofs/validation.md, "Looks").
     """
     if uow.streams.progress(stream).retired_before:

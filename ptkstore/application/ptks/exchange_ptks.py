@@ -58,10 +58,10 @@ from ptkstore.ports.runtime import Clock
 class Admission:
     """Why some PTKs would be refused, by id in the order they were asked for; nothing is promised by what is missing.
 
-    `at_once` where what is wanted has room only after what goes has gone, so that it must come in one step. `room` is
-    what the team may still reserve once all that is not refused has come; None where no PTK reserves anything when it
-    comes (on devices, and where PTKs wait), and from a server that does not tell.
-    `returning` has the newest version, 0 for none, of each PTK whose name was deregistered and would come back.
+    `at_once` if the new PTKs have room only after others have gone, so that the change must come in one step. `room`
+    is what the team may still reserve once all that is not refused has come. It is None if no PTK reserves anything
+    when it comes (on devices, and where PTKs wait), and from a server that does not tell. `returning` has the newest
+    version, 0 for none, of each PTK whose name was deregistered and would come back.
     """
 
     refusals: Mapping[str, PtkStoreError]
@@ -104,7 +104,7 @@ def admit_ptks(
     Parameters
     ----------
     wanted, leaving : sequence
-        What the team's PTKs are to be, and the ids of those that are to go.
+        The team's PTKs after the change, and the ids of those that are to go.
     begin : callable
         All of its reads have to see one moment: whoever brings the same PTKs meanwhile would else be seen in part, as
         if their names were somebody else's.
@@ -347,7 +347,7 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
 
 
 def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Read, clock: Clock) -> None:
-    """Leave word of a refusal; who is refused again holds up no writer."""
+    """Record a refusal; a caller that is refused again delays no writer."""
     with read() as uow:
         if has_refusal_notice(uow, ptk_id, owner):
             return
@@ -357,7 +357,7 @@ def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Read, clock: Clock)
 
 
 def _raise_first(decision: _Decision, tell: Callable[[str], None]) -> None:
-    """Raise the first refusal, if there is one; the stream's owner is told of one for want of room."""
+    """Raise the first refusal, if there is one; the stream's owner gets a notice of one for want of room."""
     for ptk_id, error in decision.refusals.items():
         if isinstance(error, PtkRejected):
             tell(ptk_id)

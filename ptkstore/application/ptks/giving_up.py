@@ -1,4 +1,4 @@
-"""Give up PTKs whose states are not accepted: nothing more is reserved for them, and their owners are told."""
+"""Give up PTKs whose states are not accepted: nothing more is reserved for them, and their owners get a notice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNDER_WAY = (JobState.READY, JobState.OPENED)
 
 
 def give_up(uow: UnitOfWork, spec: PtkSpec, why: GivenUp, window: int, at: datetime, look: int = 1) -> None:
-    """Train a PTK no longer; the caller holds its stream's lock.
+    """Train a PTK no longer; the caller has its stream's lock.
 
     Its trainings that have opened no row are withdrawn and their reservations released. Its versions stay.
 
@@ -52,7 +52,7 @@ def give_up_timed_out(
 ) -> tuple[PtkSpec, ...]:
     """Give up those of the PTKs that waited for their timeout before a window; return them all as they are then.
 
-    The caller holds the stream's lock. A PTK with a training or a validation under way waits for its verdict.
+    The caller has the stream's lock. A PTK with a training or a validation under way waits for its verdict.
     """
     return tuple(
         _given_up(uow, spec, window, now) if spec.has_timed_out(window, policy) else spec for spec in specs
@@ -74,7 +74,7 @@ def _is_under_way(uow: CatalogView, ptk_id: str) -> bool:
 def withdraw(uow: UnitOfWork, job: Job, now: datetime) -> None:
     """End a paid run that has opened no row, and release its reservation; leave any other job alone.
 
-    The caller holds the stream's lock.
+    The caller has the stream's lock.
     """
     if job.kind in PAID_RUNS and job.state is JobState.READY:
         release_unopened(uow, job.reservation)

@@ -37,7 +37,7 @@ from ptkstore.ports.runtime import Clock
 def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) -> str:
     """Register a PTK and return its id; those registered before it are not disturbed.
 
-    Who repeats a registration, because its answer was lost, gets the same answer. A name that was deregistered comes
+    Repeating a registration, because its answer was lost, returns the same answer. A name that was deregistered comes
     back on its own stream: versions are numbered on, and a state of the same model is continued.
 
     Raises
@@ -77,12 +77,12 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
 def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> PtkSpec:
     """Change a PTK from the next window on in what `changed` reads; reserved trainings keep their reservation.
 
-    What it is trained on may change as well: the first training on other blocks starts without the state of before.
+    Its training data may change as well: the first training on other blocks starts without the state of before.
 
     Raises
     ------
     InvalidRequest
-        What it would become is not right.
+        The changed definition is not valid.
     PtkRejected
         There is no room for it beside the others. It stays as it was.
     """
@@ -136,7 +136,7 @@ def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
 def _check_policy(
     uow: UnitOfWork, spec: PtkSpec, others: tuple[PtkSpec, ...], owner: Stream, clock: Clock
 ) -> None:
-    """Raise `PtkRejected` if there is no room; then nobody else has less, and the stream's owner is told, once."""
+    """Raise `PtkRejected` if there is no room; then nobody else has less, and the owner gets one notice."""
     try:
         check_room(spec, others, owner.policy, uow.ptks.tested_on(owner.name))
         refused = labelled_refusals(uow, [spec], [spec.ptk_id], ())

@@ -1,4 +1,4 @@
-"""What a PTK that comes, changes or goes means to the catalog; the caller holds its stream's lock and commits."""
+"""The effects on the catalog of a PTK that comes, changes or goes; the caller has its stream's lock and commits."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _notify_of_obstacle(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: C
 def check_columns_are_stored(uow: CatalogView, spec: PtkSpec, stream: Stream) -> None:
     """Raise `Conflict` while the PTK might be trained on a window that closed before a column of it was added.
 
-    Which is so from the column's addition until nothing more is done with the rows of those windows.
+    That is so from the column's addition until nothing more is done with the rows of those windows.
     """
     schema = stream.schema
     if not schema.since or not _reads_added(spec, stream):

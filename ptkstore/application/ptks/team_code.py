@@ -50,7 +50,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Registering:
-    """What registers and changes PTKs, and examines team code."""
+    """The ports that register and change PTKs, and examine team code."""
 
     begin: Begin
     clock: Clock
@@ -115,7 +115,7 @@ def _is_there(sha256: str, bundles: Bundles) -> bool:
 
 
 def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
-    """Return the bundle that an estimator's code lies in; None for a family of the library."""
+    """Return the bundle of an estimator's code; None for a family of the library."""
     sha256 = bundle_of(estimator)
     return None if sha256 is None else bundles.get(sha256)
 
@@ -130,7 +130,7 @@ def examine_team_code(
 ) -> Examined:
     """Have team code describe itself and be checked on synthetic rows, apart; no row is read, nothing is spent.
 
-    What it says of itself is held against what `estimator` declares: that is one more finding.
+    The code's own description is compared with what `estimator` declares: that is one more finding.
 
     Parameters
     ----------

@@ -49,9 +49,9 @@ def adaptive_trainings(
 ) -> tuple[AskedTraining, ...]:
     """Divide what is free among those who wait, write it down, and return their next looks.
 
-    The owner of a PTK that may have no more is told, once for its last verdict.
+    The owner of a PTK that may have no more gets a notice, once for its last verdict.
 
-    The caller holds the stream's lock, and reserves in this transaction.
+    The caller has the stream's lock, and reserves in this transaction.
     """
     prepared = uow.windows.prepared(stream.name)
     waiting = waiting_anew(uow, stream, specs, prepared, now)

@@ -43,9 +43,9 @@ def budgeting_trainings(
 ) -> tuple[AskedTraining, ...]:
     """Return the next looks of those who wait and whom enough windows serve.
 
-    The owner of a PTK that has waited for long while others are served first is told, once for each wait.
+    The owner of a PTK that has waited for long while others are served first gets a notice, once for each wait.
 
-    The caller holds the stream's lock, and reserves in this transaction.
+    The caller has the stream's lock, and reserves in this transaction.
     """
     prepared = uow.windows.prepared(stream.name)
     waiting = waiting_anew(uow, stream, specs, prepared, now)
@@ -80,8 +80,8 @@ def next_looks(
 ) -> Iterator[tuple[WaitingPtk, Proposal | Awaited | ToAsk]]:
     """Return the next look of each PTK that waits, or what it waits for.
 
-    They are asked as they arrived. Who is served first is what the policy says of those who could all be. What is to be
-    compared has to be taken note of before the next one is asked for.
+    They are asked as they arrived. Of those who could all be served, the policy says who is first. A comparison has to
+    be noted before the next PTK is asked for.
 
     All of it follows from the policy, declarations, charges and released verdicts.
 

@@ -60,7 +60,7 @@ class Comparisons:
     def released(self, one: WaitingPtk) -> Mapping[int, float | None]:
         """Return the noisy losses of a PTK's version by window, also those that an earlier wait has paid for.
 
-        None stands for a release that failed since the PTK began to wait.
+        None means a release that failed since the PTK began to wait.
         """
         version = self.version_of(one)
         mine = [release for release in self._released.get(one.spec.ptk_id, ()) if release.version == version]
@@ -123,7 +123,7 @@ class Comparisons:
         return AskedTraining(request, price.event, job)
 
     def _holder(self, ptk_id: str) -> str:
-        """Who has one run at a time on a window: the line whose threshold it asks, or a PTK that pays by itself."""
+        """The one that has one run at a time on a window: a line with its threshold, or a PTK that pays itself."""
         return ptk_id if self._releases else self._stream.policy.line_of(ptk_id)
 
     def _is_busy(self, run: Job, holder: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a PTK was given since it began to wait, read off the journal, its jobs and its verdicts.
+"""The looks of a PTK since it began to wait, read off the journal, its jobs and its verdicts.
 
 Nothing of it is written down a second time: a look that was released, failed or got its verdict counts at once.
 """
@@ -37,7 +37,7 @@ class Given:
     untested : tuple of int
         The windows of a look that is under way and has not reserved for its test yet.
     charged : tuple of BudgetRequest
-        What is reserved or spent for its looks.
+        The loss that is reserved or spent for its looks.
     """
 
     last: Look | None = None
@@ -55,7 +55,7 @@ class Given:
 
     @property
     def decision(self) -> str | None:
-        """What the last verdict decided."""
+        """The decision of the last verdict."""
         return str(self.verdicts[-1].verdict["decision"]) if self.verdicts else None
 
     def used(self, block: int, coordinate: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What windows of a budgeting stream have left, and how significant they have to be for a PTK."""
+"""The unspent budget of windows of a budgeting stream, and how significant they have to be for a PTK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits on a stream: since when, with which allowances, and for what."""
+"""The PTKs that wait on a stream: since when, with which allowances, and for what."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_waits(
     ended : bool
         Leave out waits that last.
     limit : int
-        How many waits are told of at most.
+        The most waits that an answer lists.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from ptkstore.ports.catalog import CatalogView
 
 
 class RoomsForTests:
-    """What test blocks have left beside the tests of looks that are under way."""
+    """The room of test blocks beside the tests of looks that are under way."""
 
     def __init__(self, uow: CatalogView, stream: Stream) -> None:
         self._uow, self._stream = uow, stream

@@ -263,7 +263,7 @@ class _Priced:
 
 
 def _charges(specs: Mapping[str, PtkSpec], policy: Policy, priced: _Priced) -> ChargeOf:
-    """What losses of PTKs are charged; each is computed once."""
+    """The charges for losses of PTKs; each is computed once."""
     charged = cache(charges_of(specs, policy, priced.note))
     return lambda ptk_id, loss: charged(ptk_id.partition("#")[0], loss)
 
@@ -335,7 +335,7 @@ def _budgeting_state(line: _Line, specs: Mapping[str, PtkSpec], policy: Policy, 
 
 
 def _left(lines: Sequence[_Line], outcomes: Sequence[Outcome]) -> float:
-    """The share of the budget of all blocks that is left; a line counts by its epsilon. 1 if nobody came."""
+    """The unspent share of the budget of all blocks; a line counts by its epsilon. 1 if nobody came."""
     shares = [
         (line.capacity.epsilon_nano, sum(one.left.values()) / len(one.left) / line.stream.blocks[0].left_nano)
         for line, one in zip(lines, outcomes, strict=True)

@@ -84,7 +84,7 @@ def _keep(uow: UnitOfWork, wait: Wait, until: datetime, end: str) -> None:
 def waiting_anew(
     uow: UnitOfWork, stream: Stream, specs: Iterable[PtkSpec], prepared: Sequence[int], now: datetime
 ) -> tuple[WaitingPtk, ...]:
-    """Let PTKs wait anew whose turn has come, and return all that wait; the caller holds the stream's lock.
+    """Let PTKs wait anew whose turn has come, and return all that wait; the caller has the stream's lock.
 
     The turn of a PTK has come `every` windows after the one that its version is from. One without a wait begins one.
     """
@@ -123,7 +123,7 @@ def _standing(
 def _waiting(
     uow: CatalogView, policy: Policy, standing: Sequence[tuple[PtkSpec, Wait, Given]]
 ) -> tuple[WaitingPtk, ...]:
-    """Those that wait still; a PTK that today's library refuses, or its test, is left out, so that others go on."""
+    """Those that wait still; one that today's library refuses, or its test, is skipped so that others continue."""
     found = []
     for spec, wait, given in standing:
         if given.waits:

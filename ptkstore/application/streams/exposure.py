@@ -140,7 +140,7 @@ def _of_devices(stream: Stream, progress: Progress, private: PrivatePlaces) -> E
 def sentences_on(exposure: Exposure) -> tuple[str, ...]:
     """Say what is exposed, since when and until when, and what is wrong with that; the verdict comes first.
 
-    A check that holds on a stream of an operator is no word about the calendar, so that is said in the same breath.
+    A check that passes on a stream of an operator says nothing about the calendar, so the same sentence says that.
     """
     return (_verdict(exposure), *_sentences(exposure))
 

@@ -53,7 +53,7 @@ ReadFound = Callable[[DevicePtk, Epoch], tuple[Counted, Counts]]
 
 @dataclass(frozen=True, slots=True)
 class Averaging:
-    """What reads instances, and what stores drafts.
+    """The ports that read instances and store drafts.
 
     `read_epoch` reads something of the epoch of the PTK, begun where there is none or its instances were lost.
     """
@@ -67,18 +67,18 @@ class Averaging:
 def average_ptk(job: Job, averaging: Averaging, *, begin: Begin, clock: Clock, steps: Steps) -> None:
     """Make the average of a PTK's instances its next version, as one window closes.
 
-    What devices sent is noisy by now, so the average is public whenever it is made: it waits for no tick. Where no
-    device ever reported, the instances are those that devices would begin with.
+    Reports are noisy by now, so the average is public whenever it is made: it waits for no tick. If no device ever
+    reported, the instances are those that devices would begin with.
 
-    An average that is further from where the last version was than honest reports move it is refused. The owner is
-    told, and the next epoch begins around the last version: what moved it that far is gone.
+    An average that is further from where the last version was than honest reports move it is refused. The owner gets a
+    notice, and the next epoch begins around the last version. The cause of so large a move is gone.
 
     The average of a PTK that asks for accepted versions is tested first, on the newest window of its labelled stream.
     Each window tests one average of a PTK. Nothing is drafted while there is no new window, or while the draft before
     waits for its verdict.
 
-    A server of instances that does not answer puts the job off, as often as it has to; the owner is told once. One that
-    has lost them begins anew, and the owner is told.
+    A server of instances that does not answer postpones the job, as often as it has to; the owner gets one notice. If
+    it has lost them it begins anew, and the owner gets a notice.
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
@@ -224,7 +224,7 @@ def _wanted(spec: PtkSpec) -> tuple[object, ...]:
 def _tested_window(uow: UnitOfWork, job: Job, spec: PtkSpec, clock: Clock) -> WindowId | None:
     """Return the window that is to test the average; None if none can, or if it has to wait.
 
-    Where the labelled stream keeps no window, the owner is told.
+    If the labelled stream keeps no window, the owner gets a notice.
     """
     newest = window_to_test_on(uow, spec)
     if newest is None:
@@ -237,7 +237,7 @@ def _tested_window(uow: UnitOfWork, job: Job, spec: PtkSpec, clock: Clock) -> Wi
 
 
 def _destroy_drafts_of_before(job: Job, averaging: Averaging, begin: Begin) -> None:
-    """Destroy what claims that died left: none of it is elected while the job is held, and none is of a later claim."""
+    """Destroy drafts of dead claims: none is elected while this claim has the job, and none is of a later one."""
     prefix = draft_prefix(job.window, job.id)
     left = [one for one in averaging.keys.draft_ids() if one.startswith(prefix)]
     if not left:

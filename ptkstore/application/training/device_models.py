@@ -104,7 +104,7 @@ def _central(specification: Specification, version: Version, lake: Lake, *, is_p
 
 
 def _start(last: Callable[[], Start | None], first: Callable[[], Start]) -> Start:
-    """What an epoch begins around: the last version, or what devices began with where that cannot be read."""
+    """The start of an epoch: the last version, or what devices began with if that cannot be read."""
     found = last()
     return first() if found is None else found
 

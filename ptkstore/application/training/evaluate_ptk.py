@@ -27,7 +27,7 @@ def evaluate_ptk(
     Parameters
     ----------
     code : TeamCodeSource
-        Where the code of a version of team code comes from: it says the loss of each row.
+        The source of the code of a version of team code: it says the loss of each row.
     """
     with spending.begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.version)

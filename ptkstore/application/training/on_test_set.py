@@ -1,4 +1,4 @@
-"""What validations and evaluations share: both read a trained state and a test set, and release noisy sums."""
+"""Common steps of validations and evaluations: both read a trained state and a test set, and release noisy sums."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OnTestSet(PaidRun[RiskMass]):
     Attributes
     ----------
     denied : str
-        What the owner is told if a block has no room.
+        The notice to the owner if a block has no room.
     """
 
     denied: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Partial statistics of a training: which there are, where they lie, and how they go away."""
+"""Partial statistics of a training: their list, their places, and their end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
 def draft_id_of(partial: Job, fence: int | None = None) -> str:
     """Name where a claim of a partial writes, by default the last one.
 
-    Each claim has a place of its own, and the claim that ended the job names the place that counts: so no late writer
+    Each claim has a place of its own, and the claim that ended the job names the place that counts. So no late writer
     gets in between, and the catalog needs to remember nothing.
     """
     return f"{_place_of(partial)}-{partial.fence if fence is None else fence}"

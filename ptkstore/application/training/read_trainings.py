@@ -1,4 +1,4 @@
-"""What became of a PTK's trainings: fixed codes and public numbers (differences.md F6, F9)."""
+"""The outcomes of a PTK's trainings: fixed codes and public numbers (differences.md F6, F9)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Storing:
-    """What stores drafts and versions."""
+    """The ports that store drafts and versions."""
 
     staging: Staging
     lake: Lake
@@ -73,21 +73,22 @@ def train_ptk(
 ) -> None:
     """Train one PTK on its windows; at most one output of its reservation is ever elected.
 
-    A large run of an estimator whose statistics condense rows is split after its spend: other jobs collect partial
-    statistics of ranges of the keyed hash, and when all have ended this one is claimed again, merges them and draws
-    noise once.
+    A large run of an estimator whose statistics condense rows is split after its spend. Other jobs collect partial
+    statistics of ranges of the keyed hash. When all have ended this one is claimed again, merges them and draws noise
+    once.
 
-    Team code is fetched, its sandbox tried, a key for the draft made and a file written to staging before anything is
-    spent; where that fails another worker may have it. A last version whose state cannot be read is not gone on from.
+    Before anything is spent, team code is fetched, its sandbox tried, a key for the draft made and a file written to
+    staging. If that fails, another worker may have the job. A last version whose state cannot be read is not
+    continued.
 
     Parameters
     ----------
     job : Job
         The claimed training.
     spending, opening, storing : Spending, Opening, Storing
-        What charges, what opens rows, and what keeps a draft.
+        The ports that charge, open rows and keep a draft.
     code : TeamCodeSource
-        Where team code comes from.
+        The source of team code.
     rows_per_partial : int
         A run that is planned for more rows is split.
     """
@@ -108,7 +109,7 @@ def train_ptk(
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a training begins with."""
+    """The start of a training."""
 
     previous: Version | None
     state: Mapping[str, bytes] | None
@@ -118,7 +119,7 @@ class _Basis:
     def continued(
         self, spec: PtkSpec, policy: Policy, spend: Entry, windows: Sequence[int]
     ) -> Version | None:
-        """The version whose state a run goes on from: of the same model, of rows of the same kind, of other windows.
+        """The version whose state a run continues from: of the same model, of rows of the same kind, of other windows.
 
         A window that is in the state already would count twice.
         """
@@ -257,14 +258,14 @@ class _Training(PaidRun[Draft]):
 
 
 def _basis(job: Job, begin: Begin, lake: Lake, code: FetchedTeamCode) -> _Basis:
-    """Claims of a PTK come one after the other, so its last version stays the last while this job is held."""
+    """Claims of a PTK come one after the other, so its last version stays the last while this claim has the job."""
     with begin() as uow:
         previous = uow.versions.latest(str(job.ptk_id))
     return _Basis(previous, None if previous is None else _state_of(previous, lake), code)
 
 
 def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
-    """The files of a placed version's state; None if one is damaged or missing, or if nothing goes on from them."""
+    """The files of a placed version's state; None if one is damaged or missing, or if nothing continues from them."""
     try:
         files = state_files_of(version, lake)
     except UnknownName:

@@ -65,13 +65,14 @@ def validate_ptk(
     """Release one verdict on a trained state, at most, from the test blocks of its windows.
 
     A state that is accepted becomes the next version in the transaction that keeps the verdict. The draft of any other
-    one is destroyed with its key: nothing that was not validated leaves staging. A verdict that no model of the class
-    meets the target gives the PTK up in the transaction that keeps it, and so does a PTK that no look could accept.
+    one is destroyed with its key: nothing that was not validated leaves staging. If the verdict says that no model of
+    the class meets the target, the transaction that keeps it gives the PTK up. So it does if no look could accept the
+    PTK.
 
     Parameters
     ----------
     code : TeamCodeSource
-        Where the code of a state of team code comes from: it says the loss of each row.
+        The source of the code of a state of team code: it says the loss of each row.
     """
     draft_id = str(job.draft_id)
     try:  # before the loss is spent
@@ -206,7 +207,7 @@ class _Validating(OnTestSet):
 
 
 def _accept_of(spec: PtkSpec) -> Accept:
-    """What a PTK asks for whose states are validated."""
+    """The test that a PTK asks for, if its states are validated."""
     assert spec.accept is not None  # it asks for what it asked when its candidate was trained
     return spec.accept
 

@@ -1,4 +1,4 @@
-"""Trained states that wait for their verdict: what is said of them lies in encrypted staging, beside their files."""
+"""Trained states that wait for their verdict: their description is in encrypted staging, beside their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTENT_FILE = "candidate.json"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A trained state: `content` is what its manifest will say, `state` holds its files as they were written.
+    """A trained state: `content` is what its manifest will say, `state` has its files as they were written.
 
     `asked` is what its PTK asked of it when its training was paid; see `asked_of`.
     """

@@ -43,7 +43,7 @@ class ColumnDiff:
 
 @dataclass(frozen=True, slots=True)
 class TableDiff:
-    """How the rows of a table changed; rows are told apart by the table's keys."""
+    """The changes of a table's rows; rows are distinguished by the table's keys."""
 
     table: str
     n_added: int
@@ -65,7 +65,7 @@ class VersionDiff:
 
 
 def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake) -> VersionDiff:
-    """Compare two versions as the lake holds them, verified; all of it is public.
+    """Compare two versions as they are in the lake, verified; all of it is public.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _beyond(names: list[str], others: list[str]) -> tuple[str, ...]:
 
 
 def _places(table: pa.Table, keys: list[str]) -> dict[tuple[Any, ...], int]:
-    """Where each key's row is; rows without keys are told apart by their place."""
+    """The place of each key's row; rows without keys are distinguished by their place."""
     if not keys:
         return {(place,): place for place in range(table.num_rows)}
     columns = [table[key].to_pylist() for key in keys]

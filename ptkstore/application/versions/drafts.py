@@ -17,7 +17,7 @@ from ptkstore.ports.objects import Staging
 def destroy_drafts(draft_ids: Iterable[str], keys: KeyStore, staging: Staging) -> None:
     """Destroy keys and files of drafts; repeatable.
 
-    Keys go first, since nothing opens what is left without them, and one that stays keeps none of the others.
+    Keys go first, since nothing opens the rest without them, and one that stays keeps none of the others.
     """
     ids = tuple(draft_ids)
     with ExitStack() as last_first:

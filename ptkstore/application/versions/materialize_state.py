@@ -34,8 +34,8 @@ def materialize_state(
     """Stage the PTK's next placed version out of sight, flip to it, then let its subscribers be told.
 
     A deregistered PTK shows nothing any more: its views are taken away here, by a job, so that no crash leaves them.
-    Its subscribers still hear of what the lake got. Where no version is new, the shown one is written again: its rows
-    may have been lost (`materialize_ptk`), or its PTK was registered again.
+    Its subscribers still hear of what the lake got. If no version is new, the shown one is written again: its rows may
+    have been lost (`materialize_ptk`), or its PTK was registered again.
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
@@ -69,7 +69,7 @@ def materialize_state(
 def _earlier(
     version: Version, config: Mapping[str, Any], begin: Begin, lake: Lake
 ) -> Iterator[PublishedState]:
-    """The versions before this one, oldest first; one that cannot be read is left out."""
+    """The versions before this one, oldest first; one that cannot be read is skipped."""
     after = 0
     while True:
         with begin() as uow:

@@ -21,8 +21,8 @@ def place_state(
 ) -> None:
     """Place exactly the elected bytes of the PTK's next version; repeatable at any point.
 
-    The draft is destroyed only once the lake holds the version, and before the cursor moves: so a crash in between
-    finds the version in its place and needs no draft.
+    The draft is destroyed only once the version is in the lake, and before the cursor moves. So after a crash in
+    between, the version is in its place and needs no draft.
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:

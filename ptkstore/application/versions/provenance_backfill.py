@@ -14,7 +14,7 @@ from ptkstore.ports.features import FeatureStore
 def publish_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureStore) -> tuple[str, ...]:
     """Complete the views of these PTKs by what the catalog's manifests say; the PTKs that were incomplete.
 
-    A version that the catalog no longer has, or whose manifest cannot be read, is told as unknown. Repeatable.
+    If the catalog no longer has a version, or its manifest cannot be read, its facts are unknown. Repeatable.
     """
     published = []
     for ptk_id, numbers in sorted(features.without_provenance(ptk_ids).items()):

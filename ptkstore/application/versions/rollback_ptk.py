@@ -15,7 +15,7 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
     """Elect a version that repeats version `to`; it goes to the lake, to Feast and to subscribers as any other.
 
     No row is read and no budget is spent: the state is public already. Repeating the request changes nothing. The next
-    training goes on from that state; devices begin anew around it, as `DevicePtk.begun_for` changes.
+    training continues from that state; devices begin anew around it, as `DevicePtk.begun_for` changes.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
 
 
 def _is_trained(ptk_id: str, uow: UnitOfWork) -> bool:
-    """Whether a training is under way; those that wait are held, so that none begins before the rollback ends.
+    """Whether a training is under way; waiting ones are locked, so that none begins before the rollback ends.
 
     A state that waits for its verdict was trained already: it may go on from the one that is to be replaced.
     """

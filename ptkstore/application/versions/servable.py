@@ -1,4 +1,4 @@
-"""What a released state must be, so that it can be placed in the lake and served: checked before it is elected."""
+"""Checks of a released state before it is elected, so that it can be placed in the lake and served."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ _FIRST: Key = ("", 0)
 class Descendant:
     """A published version that a window's rows went into.
 
-    `made_from` are the versions whose states went into it directly, as `<ptk_id> v<number>`. `newest` says that its PTK
-    has no later version in the lake. With the decision `unreadable`, its manifest cannot be read: nobody knows what
-    went into it, and it is told for that.
+    `made_from` are the versions whose states went into it directly, as `<ptk_id> v<number>`. `newest` says that its
+    PTK has no later version in the lake. With the decision `unreadable`, its manifest cannot be read: nobody knows
+    what went into it, and it is listed for that.
     """
 
     ptk_id: str
@@ -42,9 +42,9 @@ def trace_window(
 ) -> tuple[Descendant, ...]:
     """Find the versions in the lake, of all PTKs the stream ever had, trained on a window or made from such.
 
-    By PTK and number, up to `limit` of those that come after `after`. Their manifests say all of it. What failed, is
-    under way or is not in the lake yet is not told. A restored catalog answers for windows that it has yet to close
-    again, from the versions that it took over from the lake.
+    By PTK and number, up to `limit` of those that come after `after`. Their manifests say all of it. The list has
+    nothing that failed, is under way or is not in the lake yet. A restored catalog answers for windows that it has yet
+    to close again, from the versions that it took over from the lake.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def _read_from_the_lake(uow: CatalogView, ptk_id: str) -> int:
 class _Search:
     """Follows versions back until one was trained on the window.
 
-    A state holds no window that is later than its newest one: versions of earlier windows are not read, and PTKs only
-    once something asks for them.
+    A state contains no window that is later than its newest one. So versions of earlier windows are not read, and PTKs
+    only once something asks for them.
     """
 
     def __init__(self, uow: CatalogView, traced: WindowId) -> None:

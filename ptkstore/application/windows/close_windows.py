@@ -39,17 +39,17 @@ def close_windows(
     begin: Begin,
     clock: Clock,
 ) -> tuple[WindowId, ...]:
-    """Close every window that has ended, lateness included, when event time stands at `until`, by default now.
+    """Close every window that has ended, lateness included, at event time `until`, by default now.
 
-    Windows and their blocks come into being by the clock and the policy alone, whatever rows there are
-    (differences.md P7, F5). A window that a registered PTK wants gets a job that prepares it, and one that lets it
-    expire; of windows that none wants, whatever rows they hold, those that expire together share one job.
+    Windows and their blocks come into being by the clock and the policy alone, whatever rows there are (differences.md
+    P7, F5). A window that a registered PTK wants gets a job that prepares it, and one that lets it expire. Windows
+    that none wants, whatever rows they contain, share one job if they expire together.
 
     A window of rows that stay on devices has no rows, key or block, so it has expired as it closes. Each PTK gets a job
     that publishes the average of its instances, whether a device reported or not.
 
-    Many windows are closed in several transactions; each leaves a whole state, and after a crash, or where `at_most`
-    ended a call, the next call goes on. What expires is decided in the first: what is refused has changed nothing,
+    Many windows are closed in several transactions. Each leaves a whole state, and after a crash, or if `at_most`
+    ended a call, the next call continues. The first transaction decides what expires. A refusal has changed nothing,
     and from then on no run begins that the next ones would end.
 
     Parameters
@@ -62,7 +62,7 @@ def close_windows(
     Raises
     ------
     InvalidRequest
-        `until` lies in the future, or is missing for a stream that its operator closes.
+        `until` is in the future, or is missing for a stream that its operator closes.
     Refused
         An operator's `until` would expire a window before its trainings ended; `expire_unfinished` insists.
     """
@@ -91,7 +91,7 @@ def close_windows(
 
 
 def _after(policy: Policy, progress: Progress, reached: datetime, most: int) -> Progress:
-    """How far a stream has come after a step of so many windows, if event time stands at `reached` in the end."""
+    """The progress of a stream after a step of so many windows, if event time is at `reached` in the end."""
     passed = index_of(policy, progress.reached)
     here = reached if index_of(policy, reached) - passed <= most else start_of(policy, passed + most)
     end = min(closable_before(policy, here), progress.closed_before + most)

@@ -76,7 +76,7 @@ def expire_window(
 
 
 def _goes_on(uow: UnitOfWork, run: Job, window: WindowId) -> bool:
-    """Whether a run over several windows, which gets nothing back, goes on with another one of them."""
+    """Whether a run over several windows, which gets nothing back, continues with another one of them."""
     if needs_all(run) or run.oldest_window is None:
         return False
     others = {*range(run.oldest_window, run.window.index + 1)} - {window.index}

@@ -29,9 +29,9 @@ def forget_unit(
 ) -> None:
     """Rewrite every file of every window that is still kept without the rows of `unit`; repeatable.
 
-    Rows whose ingest was answered before this call are gone when it returns, and no run that starts later sees them;
-    one that has opened its rows already may still publish what it paid for. Rows that are sent meanwhile or afterwards
-    are new rows. All files are written anew, whether they held such rows or not, and the end lies on a tick: neither
+    Rows whose ingest was answered before this call are gone when it returns, and no run that starts later sees them. A
+    run that has opened its rows already may still publish what it paid for. Rows that are sent meanwhile or afterwards
+    are new rows. All files are written anew, whether they had such rows or not, and the end is on a tick. So neither
     the answer nor its time shows whether there were any (differences.md F6). Nothing about the unit is kept, so a call
     that failed half way is to be repeated.
 
@@ -93,7 +93,7 @@ def _leaves(window: WindowId, begin: Begin) -> bool:
 
 
 def _checked(stream: Stream, unit: str | int) -> tuple[str, str | int]:
-    """The unit column, and the unit as that column holds it; messages never name the unit."""
+    """The unit column, and the unit in the type of that column; messages never name the unit."""
     column = stream.policy.unit_column
     if column is None:
         raise Refused(

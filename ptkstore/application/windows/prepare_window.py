@@ -34,9 +34,9 @@ def prepare_window(
 
     A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
 
-    Where the process fails though the raw zone takes what is written, the failure counts: too many rows, a file that is
-    damaged or gone, a key that is lost. After so many of them the job ends as failed, and owners are told. A machine
-    that starts no process only puts the job off.
+    A failure counts if the process fails though the raw zone takes what is written: too many rows, a file that is
+    damaged or gone, a key that is lost. After so many of them the job ends as failed, and owners get a notice. A
+    machine that starts no process only puts the job off.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def units_of(column: pa.ChunkedArray) -> tuple[Ints, npt.NDArray[np.void]]:
     """Number the users of a column without nulls, and give the 16-byte id of each number.
 
     The id is a digest of the value and its type, so that the number 1 and the text "1" are two users. It decides for
-    the stream's life in which part a user lies: changing it moves everybody.
+    the stream's life in which part a user is: changing it moves everybody.
     """
     if pa.types.is_string(column.type):  # the offsets of a string column end at 2 GiB of text
         column = column.cast(pa.large_string())
@@ -42,9 +42,9 @@ def kept_rows(
 ) -> Ints:
     """Return the places of the rows that are kept, in their order: of each unit those with the `most` lowest lots.
 
-    Lots are keyed hashes of the rows' random ids: the choice is uniform among a unit's rows, does not depend on what
-    they say or on their order, comes out the same when it is repeated, and no other unit has a part in it. With
-    `groups`, a unit's rows all come from one: that of its lowest lot. So a unit lies in one block.
+    Lots are keyed hashes of the rows' random ids. So the choice is uniform among a unit's rows, and does not depend on
+    their content or order. It is the same when it is repeated, and no other unit has a part in it. With `groups`, a
+    unit's rows all come from one: that of its lowest lot. So a unit is in one block.
     """
     order = np.lexsort((lots, codes))
     if groups is not None:
@@ -57,7 +57,7 @@ def kept_rows(
 
 
 def _runs(codes: Ints) -> tuple[Ints, Ints]:
-    """Where runs of equal codes start, and how long they are."""
+    """The starts of runs of equal codes, and their lengths."""
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     return starts, np.diff(starts, append=len(codes))
 

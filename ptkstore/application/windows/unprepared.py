@@ -12,7 +12,7 @@ from ptkstore.ports.catalog import UnitOfWork
 def notify_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetime) -> None:
     """Say that the window's rows could not be put into parts: to the stream's team, too.
 
-    One code stands for all causes: which it was may depend on how many rows there are. The worker's log has it.
+    One code is for all causes: which it was may depend on how many rows there are. The worker's log has it.
     """
     uow.notify_owner(Notice(now, team, NOT_PREPARED, window.stream, window_index=window.index))
     notify_trainers(uow, window, NOT_PREPARED, now)

@@ -52,7 +52,7 @@ at epsilon 10 to 280 at epsilon .1."""
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a release costs under an accountant: nano-units per coordinate, atto-delta beside them; rounded up."""
+    """The charge of a release under an accountant: nano-units per coordinate, atto-delta beside them; rounded up."""
 
     amounts: tuple[int, ...]
     delta_atto: int = 0
@@ -113,7 +113,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What a block may lose: nano-units per coordinate, -1 where the coordinate is of no use; rounded down."""
+    """The capacity of a block: nano-units per coordinate, -1 where the coordinate is of no use; rounded down."""
 
     amounts: tuple[int, ...]
     delta_atto: int
@@ -125,8 +125,8 @@ def caps_of(accountant: Accountant, capacity: Loss) -> Caps:
 
     Notes
     -----
-    Under `renyi` and `zcdp` half of delta pays for the conversion, shared by the finite orders in use, and half for the
-    deltas of mechanisms that have one of their own. With delta 0 only pure epsilons count.
+    Under `renyi` and `zcdp` half of delta pays for the conversion, shared by the finite orders in use. The other half
+    is for the deltas of mechanisms that have one of their own. With delta 0 only pure epsilons count.
     """
     if accountant is Accountant.BASIC:
         return Caps((capacity.epsilon_nano,), capacity.delta_atto)
@@ -155,7 +155,7 @@ def fit_together(caps: Caps, charges: Iterable[Charge]) -> bool:
 
 
 def loss_of(accountant: Accountant, capacity: Loss, amounts: Sequence[int], delta_atto: int) -> Loss:
-    """Return the (epsilon, delta) that holds for amounts and deltas added up on a line of this capacity.
+    """Return the valid (epsilon, delta) for amounts and deltas added up on a line of this capacity.
 
     Under `basic` the sums. Otherwise the least epsilon that a coordinate implies, at the capacity's delta unless it is
     that of pure epsilons, which needs no more than the deltas added up.

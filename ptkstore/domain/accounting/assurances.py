@@ -79,7 +79,7 @@ def assured_in(manifest: Mapping[str, Any], ptk_id: str) -> Assured:
 
 
 def assured_of(document: Mapping[str, Any]) -> Assured:
-    """Return what `Assured.document` wrote, or nothing known where it is left out."""
+    """Return what `Assured.document` wrote, or nothing known if it is missing."""
     level = document.get("assurance")
     return UNKNOWN if not level else Assured(Assurance(level), document.get("asserted_by") or "")
 

@@ -43,7 +43,7 @@ class LocalLoss:
     report : Loss
         Of one report under the present model, as a whole.
     limit : Loss
-        What the stream lets any report lose, for good. Earlier reports may have lost more than `report`.
+        The loss that the stream allows to any report, for good. Earlier reports may have lost more than `report`.
     one_weight : Loss
         Of one weight of one report, by itself. Entries of a report are not independent secrets (differences.md D1).
     reports_per_window, reports_in_all : int

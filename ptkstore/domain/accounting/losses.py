@@ -145,7 +145,7 @@ LEAST_LOSS = Loss(int(MIN_EPSILON * NANO))
 
 @dataclass(frozen=True, slots=True)
 class LossShares:
-    """What proven releases alone, and all others alone, cost one line of a block.
+    """The loss of one line of a block by proven releases alone, and by all others alone.
 
     Each part is added up by the filter of the stream, as if the others had not been. Under basic composition the two
     add up to what is spent. Under renyi and zcdp each is at most what is spent, and their sum may be more.

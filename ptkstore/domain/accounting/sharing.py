@@ -1,4 +1,4 @@
-"""Who pays from which of a block's budgets: separate contexts and reserved shares (Sage SOSP'19, section 3.2)."""
+"""Separate contexts and reserved shares of a block's budget (Sage SOSP'19, section 3.2)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Sharing:
 
     `contexts` names groups of teams (for example those of one geography) that each get the whole capacity for
     themselves. That is sound only if nobody who learns from one context learns from another, and no request of one
-    reacts to an output of another (differences.md B9), so `no_collusion` must say why; otherwise the capacities of all
-    contexts add up. `reserved` keeps a share of the capacity for one PTK
-    each: nobody else can use it up, and that PTK uses no other.
+    reacts to an output of another (differences.md B9). So `no_collusion` must say why; otherwise the capacities of all
+    contexts add up. `reserved` keeps a share of the capacity for one PTK each: nobody else can use it up, and that PTK
+    uses no other.
     """
 
     contexts: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -33,7 +33,7 @@ class Sharing:
     def lines(self, capacity: Loss) -> dict[str, Loss]:
         """Return what each line of a block may lose; the lines of a context add up to at most `capacity`.
 
-        Each line has a filter of its own. What leaves through several filters composes as they do: epsilons add up and
+        Each line has a filter of its own. Releases of several filters compose as the filters do: epsilons add up and
         deltas add up, whatever accountant each of them uses.
         """
         names = [context_line(name) for name, _ in self.contexts] or [COMMON]
@@ -91,7 +91,7 @@ def ptk_line(ptk_id: str) -> str:
 
 
 def check_sharing(sharing: Sharing, capacity: Loss) -> None:
-    """Raise `InvalidRequest` unless contexts are told apart and the shares leave every line something useful."""
+    """Raise `InvalidRequest` unless contexts are distinct and every line keeps something useful beside the shares."""
     names = [checked_name("context", name) for name, _ in sharing.contexts]
     teams = [checked_name("team", team) for _, members in sharing.contexts for team in members]
     if len(set(names)) != len(names) or len(set(teams)) != len(teams):

@@ -1,4 +1,4 @@
-"""Advice for the administrator: rows needed against PTKs and against budget, and the window that holds them."""
+"""Advice for the administrator: rows needed against PTKs and against budget, and a window with so many rows."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What a stream's PTKs need.
+    """The needs of a stream's PTKs.
 
     `n_rows` is N, the rows of all partitions together, and `window` the least T whose train rows are expected to be
-    that many; both None where `refusal` says that no plan exists. Only public numbers go in (differences.md P8).
+    that many. Both are None if `refusal` says that no plan exists. Only public numbers go in (differences.md P8).
     """
 
     n_rows: int | None
@@ -79,7 +79,7 @@ def recommend(
     needs : callable
         Plans as the stream's accountant does.
     rows_per_window : int
-        What a window of length `window` holds: public, or a DP count that was paid for.
+        The rows of a window of length `window`: public, or a DP count that was paid for.
     train_share : Decimal
         The public share of a window's rows that its train partitions hold.
     """

@@ -29,12 +29,12 @@ class _Grid:
 def lower_bound(program: Program, incumbent: Placement, rounds: int) -> int:
     """Return rows that every placement opens at least; at most `incumbent.total`.
 
-    Each PTK gets a price. A partition with cap c that holds the set S is worth the prices in S and costs c rows; the
-    best one is a knapsack, relaxed here to its upper bound by Martello and Toth. All placements have K partitions, so
-    the sum of prices less K times the best net worth is a bound for any prices: the Lagrangian of the program over
-    (cap, set) patterns, the bound that column generation converges to. It is taken for each interval of the largest
-    cap apart, with the other caps below it, and the least of these is the bound. Caps are grouped: a group costs its
-    least cap and packs as generously as its largest. Prices climb by subgradient steps.
+    Each PTK gets a price. A partition with cap c and the set S is worth the prices in S and costs c rows. The best one
+    is a knapsack, relaxed here to its upper bound by Martello and Toth. All placements have K partitions, so the sum
+    of prices less K times the best net worth is a bound for any prices. It is the Lagrangian of the program over (cap,
+    set) patterns, the bound that column generation converges to. It is taken for each interval of the largest cap
+    apart, with the other caps below it, and the least of these is the bound. Caps are grouped: a group costs its least
+    cap and packs as generously as its largest. Prices climb by subgradient steps.
     """
     prices = _first_prices(program, incumbent)
     for groups, steps in ((COARSE, rounds), (FINE, max(rounds // 4, 1))):
@@ -50,7 +50,7 @@ def lower_bound(program: Program, incumbent: Placement, rounds: int) -> int:
 
 
 def _grid(program: Program, roof: int, groups: int) -> _Grid:
-    """Caps below `roof`, in groups of nearly equal ratio; every threshold lies in one group."""
+    """Caps below `roof`, in groups of nearly equal ratio; every threshold is in one group."""
     caps = program.thresholds(roof - 1)[1:]
     if not len(caps):
         return _Grid(np.zeros(0), np.zeros((0, program.size)), float(program.capacity))
@@ -109,7 +109,7 @@ class _Climb:
 
 
 def _first_prices(program: Program, incumbent: Placement) -> Floats:
-    """What each PTK's share of its partition's capacity costs in rows, in the known placement."""
+    """The cost in rows of each PTK's share of its partition's capacity, in the known placement."""
     prices = np.zeros(program.size)
     for part, cap in enumerate(incumbent.caps):
         members = np.flatnonzero(incumbent.parts == part)

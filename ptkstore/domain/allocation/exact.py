@@ -50,7 +50,7 @@ class _Search:
         self.deltas = self.program.deltas if self.program.delta_binds else None
 
     def costs(self, cap: int, barred: int) -> Ints:
-        """What each PTK costs under the cap with this place; those pinned to the other partition more than fits."""
+        """The loss of each PTK under the cap with this place; those pinned to the other partition more than fits."""
         if cap not in self.costs_of_cap:
             self.costs_of_cap[cap] = self.program.weights(int(self.caps[cap]))
         if not self.apart:
@@ -122,7 +122,7 @@ def in_two(program: Program, below: int, effort: Effort = PROVE) -> tuple[Placem
     """Find the best placement in at most two partitions with fewer than `below` rows, and tell whether it is proven.
 
     Whether caps (N_1, N_2) fit is monotone in both. So an interval of N_2 whose upper end does not fit beside the
-    largest N_1 that would still improve holds nothing better and is dropped; other intervals are halved. Every cap
+    largest N_1 that would still improve contains nothing better and is dropped. Other intervals are halved. Every cap
     is one of the menus' own row counts.
     """
     search = _Search(program, below, effort)

@@ -48,9 +48,10 @@ class Pair:
 def split(pair: Pair, effort: Effort = PROVE) -> Bools | Verdict:
     """Say who goes to the second partition so that both hold their PTKs; NONE if nobody can tell them apart.
 
-    The first partition holds its PTKs exactly if those sent to the second take away at least what is too much: a
-    knapsack with the second partition's capacity as its size. The linear relaxation decides nearly always; what it
-    leaves open is searched around the relaxation's break, keeping undominated states only (Pisinger's expanding core).
+    The first partition has room for its PTKs exactly if those sent to the second take away at least what is too much.
+    That is a knapsack with the second partition's capacity as its size. The linear relaxation decides nearly always;
+    what it leaves open is searched around the relaxation's break, keeping undominated states only (Pisinger's
+    expanding core).
     """
     to_second = pair.first > pair.capacity
     to_first = pair.second > pair.capacity

@@ -1,4 +1,4 @@
-"""What the allocator is asked and what it answers."""
+"""The request to the allocator and its answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What one PTK gets: a loss and an expected number of rows in one train partition."""
+    """The allotment of one PTK: a loss and an expected number of rows in one train partition."""
 
     ptk_id: str
     loss: Loss
@@ -49,7 +49,7 @@ class Allotment:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a window has: a capacity in each of at most `partitions` partitions, and rows for all of them together.
+    """The limits of a window: a capacity in each of at most `partitions` partitions, and rows for all of them.
 
     `amount` is the capacity in the unit of `Choice.amount`, where that is not epsilon. `partition_rows` are the rows
     that one partition can expect, where partitions are shares of a window that were fixed before.
@@ -73,7 +73,7 @@ class Limits:
 
 
 class Reason(StrEnum):
-    """What there is too little of."""
+    """The resource that is too small."""
 
     EPSILON = "epsilon"
     DELTA = "delta"
@@ -84,7 +84,7 @@ class Reason(StrEnum):
 class Infeasible:
     """No plan fits.
 
-    `needed` is the least total of the cheapest choices, to be compared with `partitions` times `capacity`. Where no
+    `needed` is the least total of the cheapest choices, to be compared with `partitions` times `capacity`. If no
     number of rows up to `n_max` is enough, `reason` is `ROWS` and `rows_needed` a number that no plan can go below.
     `ptk_ids` are those that would not even fit alone. `proven` is false if a plan was not found but may exist.
     """

@@ -23,7 +23,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What would make a PTK fit; each one alone is enough, and None where it is of no use.
+    """Changes that would make a PTK fit; each one alone is enough, and None where it is of no use.
 
     `openings` are what the current plan leaves free while nobody moves to another partition: more rows, more loss
     available. `capacity` is a scalar capacity and `n_max` a planning bound with which all PTKs fit.
@@ -47,7 +47,7 @@ def remedies(demands: Sequence[Demand], current: WindowPlan, new: Demand, limits
 def _openings(
     demands: Sequence[Demand], current: WindowPlan, new: Demand, limits: Limits
 ) -> tuple[Opening, ...]:
-    """What the current plan leaves free, by falling rows; none that another one contains.
+    """The free room of the current plan, by falling rows; none that another one contains.
 
     In each partition the others may use as many rows as the newcomer does, and then take their cheapest choices.
     """

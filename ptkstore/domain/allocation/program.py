@@ -14,14 +14,14 @@ LARGEST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """PTKs with menus, and what each partition holds.
+    """PTKs with menus, and the room of each partition.
 
     Parameters
     ----------
     rows, costs : ndarray of shape (n_ptks, n_choices)
         Per PTK rows increasing and costs decreasing, padded with the last choice. A cost is at most `capacity`.
     deltas : ndarray of shape (n_ptks,)
-        What each PTK takes of `delta_capacity` in its partition, whatever its choice.
+        The part of `delta_capacity` that each PTK takes in its partition, whatever its choice.
     pins : ndarray of shape (n_ptks,)
         The partition a PTK must be in, or -1.
     """

@@ -1,4 +1,4 @@
-"""What a block has left, in public numbers."""
+"""The unspent budget of a block, in public numbers."""
 
 from __future__ import annotations
 

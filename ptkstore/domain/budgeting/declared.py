@@ -1,4 +1,4 @@
-"""What the policy of a stream and the config of a PTK declare for online budgeting."""
+"""The declarations for online budgeting in the policy of a stream and the config of a PTK."""
 
 from __future__ import annotations
 

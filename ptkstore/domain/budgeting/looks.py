@@ -18,7 +18,7 @@ class NoLookLeft(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What the validation data has left, and what one look costs.
+    """The unspent budget of the validation data, and the cost of one look.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Looks:
         return self.public or self.look_nano <= self.left_nano
 
     def after_one(self) -> Looks:
-        """Return what is left after one look.
+        """Return the budget after one look.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Which windows serve a PTK that waits, where significance is measured (budgeting paper, Algorithm 2).
+"""The windows that serve a PTK that waits, if significance is measured (budgeting paper, Algorithm 2).
 
-A comparison is charged to the profile part of a window, whose rows it reads, and a training to the train part. z is the
-consumed share of the train part.
+A comparison is charged to the profile part of a window, whose rows it reads, and a training to the train part. Here z
+is the consumed share of the train part.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class MeasuredBudgeting:
         Parameters
         ----------
         answers : mapping of int to bool
-            What noisy thresholds of windows have answered since it began to wait.
+            The answers of noisy thresholds of windows since it began to wait.
         askable : callable
             Whether that of a window can be asked.
         without : collection of int
@@ -156,7 +156,7 @@ class MeasuredBudgeting:
         Parameters
         ----------
         wish : AskedWindows, optional
-            What the PTK asks for; by default the first that it does, for which comparisons are made.
+            The PTK's request; by default the first that it makes, for which comparisons are made.
         """
         _, most, loss = wish or asked_windows(one, self.rows_per_window)[0]
         query = Query(one.ptk_id, loss.epsilon_nano, most, loss.epsilon_nano)

@@ -6,7 +6,8 @@
     ToCompare   if `step.draws`: charge epsilon_0, then draw a noisy threshold. The block is `step.block`.
                 Compare the significance with `step.line`. The block is `answered(step, query, above)`.
 
-No step reads a significance that was measured. What may not be paid for is declined before anything private is read.
+No step reads a significance that was measured. A query that may not be paid for is declined before anything private is
+read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Declined(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The block serves the query: `nano` is charged, and `block` is what is left of it."""
+    """The block serves the query: `nano` is charged, and `block` is its state afterwards."""
 
     block: BudgetedBlock
     nano: int

@@ -1,4 +1,4 @@
-"""Which windows serve a PTK that waits, where significance is public (budgeting paper, Algorithm 2).
+"""The windows that serve a PTK that waits, if significance is public (budgeting paper, Algorithm 2).
 
 A window serves a PTK if each of its blocks does that the PTK is trained on. A training over several windows is charged
 its whole loss on each of them, so each window is asked by itself.
@@ -23,14 +23,14 @@ from ptkstore.domain.scheduling.queues import Awaited
 
 
 class WindowsLeft:
-    """What the train blocks of kept windows have left on one line of the budget.
+    """The unspent budget of the train blocks of kept windows on one line.
 
     Parameters
     ----------
     caps : Caps
-        What a block of the line may lose.
+        The capacity of a block of the line.
     left : mapping of (window, group) to Caps
-        What each active block has left. Blocks that are not there serve nobody.
+        The unspent budget of each active block. Blocks that are not there serve nobody.
     """
 
     def __init__(self, caps: Caps, left: Mapping[tuple[int, int], Caps]) -> None:
@@ -110,8 +110,8 @@ class WindowsLeft:
 
         Notes
         -----
-        Charges and what is left are measured at the coordinate of the accountant at which all proposals together take
-        the least part of what their blocks have left.
+        Charges and unspent budget are measured at one coordinate of the accountant. It is the one at which all
+        proposals together take the least part of what their blocks still have.
         """
         asked = {
             one.ptk_id: [(window, group) for window in one.windows for group in groups]

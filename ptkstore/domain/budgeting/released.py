@@ -1,4 +1,4 @@
-"""Which windows serve a PTK, and with which loss, where noisy losses are released (budgeting paper, Algorithm 3).
+"""The windows that serve a PTK, and its loss, if noisy losses are released (budgeting paper, Algorithm 3).
 
 A release is charged to the profile part of a window, whose rows it reads, and a training to the train part. All else
 follows from the number that was released, from charges and from declarations.
@@ -30,9 +30,9 @@ STEPS = 8
 class ReleasedBudgeting:
     """The scheduler `budgeting` with noisy losses that are released.
 
-    A window grants a PTK eps*: the noisy losses over the threshold U / (1 + ln(U/L)), less epsilon_0. It grants no more
-    than the largest loss that the PTK may have, no more than its train blocks have left, and nothing below the least
-    loss that the PTK asks for. What it grants is rounded down to one of `STEPS` losses between these two, so that few
+    A window grants a PTK eps*: the noisy losses over the threshold U / (1 + ln(U/L)), less epsilon_0. It grants no
+    more than the largest loss that the PTK may have, no more than its train blocks still have, and nothing below the
+    least loss that the PTK asks for. The grant is rounded down to one of `STEPS` losses between these two, so that few
     losses have to be priced, whatever was released.
 
     Parameters
@@ -69,8 +69,8 @@ class ReleasedBudgeting:
 
         Notes
         -----
-        One training over several windows has one loss, which each of them pays: the least that any of them grants.
-        The PTK reads those windows of which the number of windows times this loss is largest, and of equal ones the
+        One training over several windows has one loss, which each of them pays: the least that any of them grants. The
+        PTK reads those windows of which the number of windows times this loss is largest. Of equal ones it reads the
         most windows, for the noise of a model falls with both. So a window that grants little does not take away what
         the others grant.
 
@@ -138,7 +138,7 @@ class ReleasedBudgeting:
         charge_of: ChargeOf,
         wish: AskedWindows,
     ) -> Loss | Declined | None:
-        """What a window grants; None where a number is to be released first."""
+        """The grant of a window; None if a number is to be released first."""
         low, delta = wish[2].epsilon_nano, wish[2].delta_atto
         if declined := self.declines(one, window, left, charge_of, wish[2]):
             return declined

@@ -1,4 +1,4 @@
-"""What the catalog has of measured significance: noisy thresholds and their answers, and losses that were released."""
+"""Records of measured significance: noisy thresholds and their answers, and losses that were released."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Threshold:
     Attributes
     ----------
     window, line
-        Whose profile part it is compared with, and which line of the budget paid for it.
+        The window whose profile part is compared with it, and the line of the budget that paid for it.
     reservation : str
         The key of the charge that paid for its noise.
     sealed : bytes
@@ -70,7 +70,7 @@ class ReleasedLoss:
     job_id, ptk_id, window
         The run that paid for the release, the PTK, and where.
     version : int
-        Whose losses they are: the number counts while this is the version that is compared.
+        The version of these losses: the number counts while this is the version that is compared.
     since : datetime
         When the PTK had begun to wait: a release that failed counts until it waits anew.
     noisy : float or None

@@ -24,10 +24,10 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class BlockLedger:
-    """What one line of one block may lose and what is promised or lost already.
+    """The capacity of one line of one block and its promised or spent losses.
 
-    `reserved` and `spent` are losses that hold for what the accountant added up; under basic composition they are its
-    sums, otherwise the epsilon that the sums imply at the capacity's delta. `shares` are those of `spent`; None
+    `reserved` and `spent` are losses that are valid for what the accountant added up. Under basic composition they are
+    its sums, otherwise the epsilon that the sums imply at the capacity's delta. `shares` are those of `spent`; None
     where they were not read.
     """
 
@@ -42,7 +42,7 @@ class BlockLedger:
 
     @property
     def left(self) -> Loss:
-        """What the line may still lose, read off the committed loss."""
+        """The loss that the line still allows, read off the committed loss."""
         epsilon = self.capacity.epsilon_nano - self.committed.epsilon_nano
         delta = self.capacity.delta_atto - self.committed.delta_atto
         return Loss(max(0, epsilon), max(0, delta))

@@ -103,7 +103,7 @@ class Filters:
     def surely_fit(self, requests: Sequence[BudgetRequest]) -> bool:
         """Return whether all requests fit beside each other, by a quick test: each block pays for all of them.
 
-        Where it says no, `exhausted` says of one request after the other whether it fits.
+        If it says no, `exhausted` says of one request after the other whether it fits.
         """
         # No block may lose a delta of 1, and sums of 64 bits hold so much.
         if len(requests) > _TOGETHER or sum(one.charge.delta_atto for one in requests) > ATTO:
@@ -126,7 +126,7 @@ class Filters:
     def left(self, line: str, numbers: Iterable[int]) -> dict[int, Caps]:
         """Return what a line of each of these blocks has left beside all that is committed, of those that are active.
 
-        A coordinate of which nothing is left, or that has no cap, is below 1.
+        A coordinate without any remaining room, or without a cap, is below 1.
         """
         places = {number: place for place, number in enumerate(self._order)}
         left = self._lines[line].left if line in self._lines else None
@@ -188,7 +188,7 @@ class Filters:
     def revert(self, entries: Sequence[Entry], sequence: int, digest: str) -> None:
         """Undo `apply` of the last entries; `sequence` and `digest` are those of the entry before them.
 
-        The sums are whole numbers, so that nothing of what was undone is left.
+        The sums are whole numbers, so that undoing leaves no trace.
         """
         for entry in reversed(entries):
             match entry.kind:

@@ -19,7 +19,7 @@ GENESIS = "0" * 64
 
 
 class EntryKind(StrEnum):
-    """What a journal entry does to a reservation's key."""
+    """The effect of a journal entry on a reservation's key."""
 
     RESERVE = "reserve"
     SPEND = "spend"
@@ -51,7 +51,7 @@ class BudgetRequest:
         policy : Policy
             That of its stream: it says from which line the PTK pays.
         charge : Charge
-            What the policy's accountant counts for a release whose guarantee is `loss`.
+            The amounts that the policy's accountant counts for a release whose guarantee is `loss`.
         """
         ptk_id = str(run.ptk_id)
         return cls(run.stream, run.id, ptk_id, blocks, loss, charge, policy.line_of(ptk_id))
@@ -103,13 +103,13 @@ class Entry:
 
     @property
     def charge(self) -> Charge:
-        """What the accountant counts."""
+        """The amounts of the accountant."""
         return self.request.charge
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """The line of a stream's journal that holds its policy, as `policies.policy_text` wrote it.
+    """The line of a stream's journal with its policy, as `policies.policy_text` wrote it.
 
     A stream has one: its first line, or a later one if the stream was made before policies were chained.
     """

@@ -1,7 +1,7 @@
 """The form of a signed report: canonical JSON, of which every byte counts.
 
-A report holds no binary fractions, amounts are decimal texts: so its canonical JSON is that of RFC 8785, which any tool
-can make again, and the signature is over exactly those bytes.
+A report has no binary fractions, and amounts are decimal texts. So its canonical JSON is that of RFC 8785, which any
+tool can make again, and the signature is over exactly those bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Verifies = Callable[[bytes, bytes, bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a report file is worth: `fault` is empty when its signature holds; then `summary` says the main things."""
+    """The check of a report file: `fault` is empty if its signature is valid; then `summary` has the main facts."""
 
     fault: str
     public_key: str = ""

@@ -116,7 +116,7 @@ def verify(
 
 
 def chained_policy(lines: Iterable[ChainLine]) -> Policy | None:
-    """Return the policy that a journal holds."""
+    """Return the policy in a journal."""
     texts = (line.policy_text for line in lines if isinstance(line, PolicyEntry))
     text = next(texts, None)
     return None if text is None else policy_in(text)

@@ -1,4 +1,4 @@
-"""What a PTK asks of each trained state before it becomes a version: `accept` of its config."""
+"""The test of a PTK for each trained state before it becomes a version: `accept` of its config."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Accept:
     Attributes
     ----------
     sums : AskedSums
-        What the verdict is read off.
+        The source of the verdict.
     confidence : float
         In (0, 1), of all looks together.
     timeout : timedelta or None
         How long the PTK is trained for an accepted version; None for as long as it takes.
     terms : mapping
-        What its team wrote, without timeout and stream. The library reads it, and a state is validated only while its
+        The team's own text, without timeout and stream. The library reads it, and a state is validated only while its
         PTK still says the same.
     stream : str or None
         The labelled stream whose test blocks pay for verdicts on a model that devices train; None where the stream of

@@ -31,7 +31,7 @@ class AcceptDeadline:
     Attributes
     ----------
     since : int
-        The first window that counts: the first to close after the registration, a change of what is trained or a
+        The first window that counts. It is the first to close after the registration, a change of what is trained or a
         resumption, or the one after the window of the last accepted version.
     given_up : GivenUp or None
         None while it waits.

@@ -58,7 +58,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 def unpack(content: bytes) -> dict[str, bytes]:
     """Return the files of an archive, provided that it is byte for byte what `pack` makes of them.
 
-    So it holds no link, no device, no path that leads out of it, nothing twice, nothing behind its end, and is not
+    So it contains no link, no device, no path that leads out of it, nothing twice, nothing behind its end, and is not
     larger when it is unpacked.
 
     Raises
@@ -95,7 +95,7 @@ def sha256_of(content: bytes) -> str:
 
 
 def bundle_path(sha256: str) -> str:
-    """Return where a bundle lies below the lake's root."""
+    """Return the place of a bundle below the lake's root."""
     return f"{BUNDLES}/{checked_sha256(sha256)}.tar"
 
 
@@ -107,7 +107,7 @@ def checked_sha256(text: object) -> str:
 
 
 def bundle_of(estimator: Mapping[str, Any]) -> str | None:
-    """Return the bundle that an estimator's code lies in; None for one of the library's families.
+    """Return the bundle of an estimator's code; None for one of the library's families.
 
     Raises
     ------

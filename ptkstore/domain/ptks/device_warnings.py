@@ -1,4 +1,4 @@
-"""What a team should know before it registers a PTK that devices train."""
+"""Warnings to a team before it registers a PTK that devices train."""
 
 from __future__ import annotations
 

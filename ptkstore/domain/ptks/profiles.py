@@ -56,7 +56,7 @@ class ProfileAsk:
 
 
 class Verdict(StrEnum):
-    """What a profile says of one epsilon: so many units are enough, more are needed, or none are ever enough."""
+    """The answer of a profile for one epsilon: so many units are enough, more are needed, or none are ever enough."""
 
     FOUND = "found"
     NEEDS_MORE = "needs-more"
@@ -74,7 +74,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What was charged for a profile, and to which blocks of which window."""
+    """The charge for a profile, and its blocks and window."""
 
     what: str
     window: int
@@ -83,7 +83,7 @@ class Paid:
 
 
 class ProfileState(StrEnum):
-    """An open profile goes on with the next window's profile set; a given-up one keeps what it has found."""
+    """An open profile continues with the next window's profile set; a given-up one keeps what it has found."""
 
     OPEN = "open"
     ANSWERED = "answered"
@@ -117,7 +117,7 @@ class ProfileRecord:
 
     @property
     def menu(self) -> tuple[tuple[float, int], ...]:
-        """(epsilon, units) to choose from: rising epsilon, falling units; what is found holds for larger epsilons."""
+        """(epsilon, units) to choose from: epsilon rises, units fall; an answer is valid for larger epsilons."""
         pairs: list[tuple[float, int]] = []
         for point in self.points:
             if point.verdict is Verdict.FOUND and (not pairs or point.n < pairs[-1][1]):
@@ -171,7 +171,7 @@ def _number(record: ProfileRecord) -> int:
 
 
 class Step(StrEnum):
-    """What a window may do for a profile."""
+    """The work of a window for a profile."""
 
     START = "start"
     GO_ON = "go-on"

@@ -44,7 +44,7 @@ LOOKED_UP = frozenset({"menu", "facts", "waiting"})
 
 @dataclass(frozen=True, slots=True)
 class ReleasedFacts:
-    """What the released state of a version tells of the data, for the formula of its family."""
+    """The facts about the data that the released state of a version gives the formula of its family."""
 
     version: int
     facts: Mapping[str, Any]
@@ -57,15 +57,15 @@ class PtkSpec:
     A field that is annotated with its kind is what a team says of a PTK. It is declared nowhere else, but that `PTK`
     and `Store.register_ptk` name it as an argument; all else follows from it.
 
-    `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
-    `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
-    ...]}` each), all known without data. `every` is the number of windows between two trainings, `windows` the
-    least and the most that one training may read, with one draw of noise. `target` is in the unit of the PTK's own
-    evaluation, or of the loss that it is profiled by; a PTK that devices train has none, and its `loss` is that of one
-    report. `profile` says how it is profiled by samples, None if it is not; `menu` is what was released of that,
-    (epsilon, privacy units) to choose from, 0 for all there are: the catalog fills it in. `facts` are what windows of a
-    PTK that is profiled by formula are planned with; whoever plans one looks them up. `waiting` says whether it waits
-    for an accepted version, None if its versions need no verdict; the catalog fills it in.
+    `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and `event`
+    the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type], ...]}` each),
+    all known without data. `every` is the number of windows between two trainings, `windows` the least and the most
+    that one training may read, with one draw of noise. `target` is in the unit of the PTK's own evaluation, or of the
+    loss that it is profiled by. A PTK that devices train has none, and its `loss` is that of one report. `profile`
+    says how it is profiled by samples, None if it is not. `menu` is what was released of that, (epsilon, privacy
+    units) to choose from, 0 for all there are: the catalog fills it in. `facts` are what windows of a PTK that is
+    profiled by formula are planned with; whoever plans one looks them up. `waiting` says whether it waits for an
+    accepted version, None if its versions need no verdict; the catalog fills it in.
     """
 
     ptk_id: str
@@ -225,7 +225,7 @@ def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What of a PTK's place in a window is fixed: the train partition, the rows, or both; None for what is not."""
+    """The fixed part of a PTK's place in a window: the train partition, the rows, or both; None for what is free."""
 
     partition: int | None = None
     n_rows: int | None = None

@@ -1,4 +1,4 @@
-"""What a PTK declares about its online answers: defaults, how long they are fresh, columns derived from them."""
+"""Declarations of a PTK about its online answers: defaults, how long they are fresh, columns derived from them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Derived:
 class Serving:
     """How the view of one table is filled.
 
-    `defaults` stand in where a key is missing, a value null, or the version older (by its event time) than `fresh`.
+    `defaults` are the values if a key is missing, a value null, or the version older (by its event time) than `fresh`.
     `request` names numbers that the caller sends along. No code: what is derived is one of `FORMS`.
     """
 

@@ -1,4 +1,4 @@
-"""Which version of a central PTK one that devices train begins with: `start_from` of its config."""
+"""The version of a central PTK that one that devices train begins with: `start_from` of its config."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from ptkstore.domain.streams.streams import Policy
 class WantedPtk:
     """A PTK as its team wants it to be, whether it is registered by now or not.
 
-    `arguments` are the fields that are declared of `PtkSpec`, by the names that users know them by; one that is left
-    out has its default.
+    `arguments` are the fields that are declared of `PtkSpec`, by the names that users know them by; a missing one has
+    its default.
     """
 
     name: str

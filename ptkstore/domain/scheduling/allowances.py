@@ -281,7 +281,7 @@ class Allowances:
         return np.stack([units, np.full(len(at), charge.delta_atto, dtype=np.int64)])
 
     def _cut(self) -> None:
-        """Count what is free; cut shares that add up to more than is left."""
+        """Count the free budget; cut shares that add up to more than that."""
         held = self._shares.sum(axis=0)
         for kind, place in np.argwhere(held > self._free).tolist():
             left, total = int(self._free[kind, place]), int(held[kind, place])
@@ -291,12 +291,12 @@ class Allowances:
 
 
 def _wants(groups: range, facts: Ints) -> Bools:
-    """Which blocks a PTK of these groups is trained on."""
+    """The blocks that a PTK of these groups is trained on."""
     return np.asarray((facts[3] >= groups.start) & (facts[3] < groups.stop))
 
 
 def _served(wanted: Bools, short: Ints, turns: Ints, free: Ints) -> Bools:
-    """Who shares in one block so that nobody's share is of no use; as many as there can be."""
+    """The PTKs that share in one block so that nobody's share is of no use; as many as there can be."""
     rows = np.flatnonzero(wanted)
     rows = rows[np.lexsort((turns[rows], short[rows, 1], short[rows, 0]))]
     each = free // np.arange(1, len(rows) + 1)[:, None]  # deltas times many PTKs may pass 64 bits

@@ -1,4 +1,4 @@
-"""What one line of a block has left, at one coordinate of the accountant."""
+"""The unspent budget of one line of a block, at one coordinate of the accountant."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ptkstore.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class BlockRoom:
-    """What one line of a block has left: the cap less what is committed, at one coordinate of the accountant.
+    """The unspent budget of one line of a block: the cap less committed losses, at one coordinate of the accountant.
 
-    `left_nano` is in the whole units of that coordinate, `left_atto` is left of the deltas. Neither is below 0.
+    `left_nano` is in the whole units of that coordinate, `left_atto` is the unspent delta. Neither is below 0.
     """
 
     number: int

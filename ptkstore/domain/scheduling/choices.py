@@ -1,4 +1,4 @@
-"""What the policy of a stream says about its scheduler."""
+"""The scheduler settings in the policy of a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGNIFICANCE_MIN, SIGNIFICANCE_MAX = 1e-6, 1e12  # per epsilon
 
 
 class Scheduler(StrEnum):
-    """Who is trained when.
+    """The rule that says which PTKs are trained when.
 
     `allocate` plans each window alone. `adaptive` lets PTKs wait for windows, and divides budgets among them. Under
     `budgeting` PTKs wait as well, and a window serves those that it teaches enough for what it has left.
@@ -30,8 +30,8 @@ class Scheduler(StrEnum):
 class Significance(StrEnum):
     """How much a window teaches a PTK.
 
-    `recency` is declared and public. The two others are measured on rows: under `loss` a noisy threshold says whether
-    the losses of the PTK's version are large enough, and under `released-loss` their noisy sum is released, so that a
+    `recency` is declared and public. The two others are measured on rows. Under `loss` a noisy threshold says whether
+    the losses of the PTK's version are large enough. Under `released-loss` their noisy sum is released, so that a
     window may grant a part of what is asked for.
     """
 
@@ -128,7 +128,7 @@ def check_comparison(
     epsilon : float, optional
         epsilon_0: what one noisy threshold costs, or one noisy sum that is released.
     capacity : Loss
-        What a block may lose.
+        The capacity of a block.
     attribute : str, optional
         The column that blocks are by.
     has_contexts : bool

@@ -39,7 +39,7 @@ def by_dominant_share(
     """Return the claim with the smallest dominant share first (DPF).
 
     The share that a claim takes of a block is that of the units or of the deltas, whichever is larger. Shares are of
-    what everybody is entitled to, so that it does not matter what is left. All blocks of a line may lose the same.
+    what everybody is entitled to, so that the unspent amount does not matter. All blocks of a line may lose the same.
     So the dominant share of a claim is that of any of its blocks, and of two that are equal the one with fewer blocks
     is first.
 

@@ -1,4 +1,4 @@
-"""What people are told of a PTK that waits."""
+"""The public view of a PTK that waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from enum import StrEnum
 
 
 class Awaited(StrEnum):
-    """What a PTK waits for; a fixed code. `scheduler`: its next look is covered, and the scheduler is yet to run.
+    """The event that a PTK waits for; a fixed code.
+
+    `scheduler`: its next look is covered, and the scheduler is yet to run.
 
     Under `budgeting`, `significance`: no other window teaches it enough for what that has left. `budget`: none has its
     loss left. `comparison`: a noisy threshold is to say whether a window teaches it enough.
@@ -27,7 +29,7 @@ class Awaited(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockShare:
-    """What a PTK may use of a block of a window, as a share of what the block's line may lose in all."""
+    """The part of a block of a window that a PTK may use, as a share of the line's capacity."""
 
     window: int
     group: int

@@ -1,4 +1,4 @@
-"""Who is served first, of those whom windows could all serve."""
+"""The order of service among PTKs that windows could all serve."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def served_in_turn(
     asking : iterable
         The PTKs, as they arrived.
     next_look : callable
-        Returns the training of a PTK that what is left would serve, or something else.
+        Returns the training of a PTK that the unspent budget would serve, or something else.
     take : callable
-        Takes a training off what is left.
+        Subtracts a training from the unspent budget.
     in_order : callable, optional
         Sorts those who could be served before anything is taken. Each asks again in its turn, since others may have
-        taken what it asked for. Who has to be compared first asks again last, so that nothing is paid for a window that
-        others have taken. By default who arrived first is served first.
+        taken what it asked for. A PTK that has to be compared first asks again last, so that nothing is paid for a
+        window that others have taken. By default the first to arrive is served first.
     passed_over : callable, optional
         Called with who could be served before others were, and then could not.
     """

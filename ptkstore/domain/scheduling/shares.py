@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one PTK may use of one block, in whole units of the coordinate at which the block is counted."""
+    """The part of one block that one PTK may use, in whole units of the coordinate at which the block is counted."""
 
     ptk_id: str
     block: int

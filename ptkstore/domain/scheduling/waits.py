@@ -10,8 +10,8 @@ from datetime import datetime
 class Wait:
     """The last time that a PTK began to wait.
 
-    What it was given since follows from the journal: its looks are the trainings that were reserved after entry
-    `after`. They read windows from `oldest` on.
+    The PTK's looks since then follow from the journal: they are the trainings that were reserved after entry `after`.
+    They read windows from `oldest` on.
     """
 
     ptk_id: str

@@ -1,4 +1,4 @@
-"""What a policy promises, in the words of reports: the relation, the composition theorem, what a user may lose."""
+"""The promise of a policy, in the words of reports: the relation, the composition theorem, what a user may lose."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROWS_EXAMPLE = 10
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """What somebody loses at most; `rule` says how it follows from the loss of one privacy unit."""
+    """The largest loss of a person; `rule` says how it follows from the loss of one privacy unit."""
 
     who: str
     loss: Loss

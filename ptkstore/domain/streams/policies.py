@@ -26,7 +26,7 @@ def policy_in(text: str) -> Policy:
 
 
 def policy_json(policy: Policy) -> dict[str, Any]:
-    """Plain JSON; what came later is left out where it is as before."""
+    """Plain JSON; later fields are omitted while they have their old meaning."""
     return {
         **declared_json(policy, POLICY_FIELDS, with_later=False),
         "capacity": _loss(policy.capacity),

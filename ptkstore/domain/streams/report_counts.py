@@ -26,9 +26,9 @@ def counted_since(window: int | None, marks: Mapping[int, Counts], now: Counts) 
     window : int or None
         None: since the epoch began. If the mark of a window is gone, the newest mark counts.
     marks : mapping of int to mapping
-        What had been counted when windows were read.
+        The counts when windows were read.
     now : mapping
-        What has been counted by now.
+        The counts by now.
     """
     before: Counts = {}
     if window is not None and marks:
@@ -37,7 +37,7 @@ def counted_since(window: int | None, marks: Mapping[int, Counts], now: Counts) 
 
 
 def told(count: int) -> int:
-    """Return a number of refused reports as it is told: 0, or a power of two from `LEAST_TOLD` on, not below it."""
+    """Return the public number of refused reports: 0, or a power of two from `LEAST_TOLD` on, not below it."""
     return max(LEAST_TOLD, 1 << (count - 1).bit_length()) if count > 0 else 0
 
 

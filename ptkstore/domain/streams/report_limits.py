@@ -1,4 +1,4 @@
-"""What a device may lose to a stream whose rows stay there, and what is said of such a stream in vain."""
+"""The loss that a device may have on a stream whose rows stay there, and settings without effect on such a stream."""
 
 from __future__ import annotations
 

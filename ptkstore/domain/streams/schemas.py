@@ -18,7 +18,7 @@ COLUMNS_MAX = 500
 
 
 class ColumnType(StrEnum):
-    """What a stream column may hold."""
+    """The type of a stream column."""
 
     INT64 = "int64"
     FLOAT64 = "float64"
@@ -50,7 +50,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The declared columns of a stream; `time_column` holds the event time in UTC.
+    """The declared columns of a stream; `time_column` is the event time in UTC.
 
     A schema only grows, by one column with a default at a time: nothing is renamed, removed or given another type.
     """
@@ -112,7 +112,7 @@ class Schema:
 
 
 def _check_default(added: Added, kind: ColumnType | None) -> None:
-    """`InvalidRequest` unless a row can hold the default; a moment in time stands for no other."""
+    """`InvalidRequest` unless a row can have the default; a moment in time cannot replace another."""
     if kind not in _DEFAULTS:
         raise InvalidRequest(
             f"column {added.column!r} cannot be added: only {', '.join(_DEFAULTS)} have a default"

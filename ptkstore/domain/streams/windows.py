@@ -16,7 +16,7 @@ NOT_PREPARED = "not-prepared"
 
 
 class WindowState(StrEnum):
-    """A closed window is prepared once its rows lie in partitions; expiring once no run may open it any more."""
+    """A closed window is prepared once its rows are in partitions; expiring once no run may open it any more."""
 
     CLOSED = "closed"
     PREPARED = "prepared"
@@ -46,7 +46,7 @@ class Window:
 
 
 def index_of(policy: Policy, time: datetime) -> int:
-    """Return the window that holds `time`; negative before the origin."""
+    """Return the window of `time`; negative before the origin."""
     return (time - policy.origin) // policy.window
 
 
@@ -56,10 +56,10 @@ def start_of(policy: Policy, index: int) -> datetime:
 
 
 def closable_before(policy: Policy, reached: datetime) -> int:
-    """Return the index below which windows have ended, lateness included, when event time stands at `reached`."""
+    """Return the index below which windows have ended, lateness included, at event time `reached`."""
     return max(0, index_of(policy, reached - policy.lateness))
 
 
 def expired_before(policy: Policy, reached: datetime) -> int:
-    """Return the index below which windows have left their retention when event time stands at `reached`."""
+    """Return the index below which windows have left their retention at event time `reached`."""
     return max(0, index_of(policy, reached) - policy.retention_windows)

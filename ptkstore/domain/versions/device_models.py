@@ -1,4 +1,4 @@
-"""Which model devices train: by a registration, and by the versions that it made."""
+"""The model that devices train: by a registration, and by the versions that it made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DeviceModel:
     Parameters
     ----------
     specification : str
-        Digest of what devices are told.
+        Digest of the specification for devices.
     start_from : StartFrom or None
         The central version that it began with.
     """

@@ -124,9 +124,9 @@ def local_content_of(
     job : Job
         Of the window as whose close the instances were averaged.
     local : LocalLoss
-        What each device loses.
+        The loss of each device.
     instances : mapping
-        What was averaged: the id of its `epoch`, `k`, `spread`, how far it `moved` and may have, and how many
+        The averaged instances: the id of their `epoch`, `k`, `spread`, how far they `moved` and may have, and how many
         `reports` there were, in all and since the version before.
     begun : Version or None
         The central version that its model began with.
@@ -188,7 +188,7 @@ def _span(policy: Policy, window: int) -> dict[str, Any]:
 
 
 def _unit(policy: Policy) -> dict[str, object]:
-    """What the guarantee is towards; for users also how many of a user's rows a window keeps."""
+    """The unit of the guarantee; for users also how many of a user's rows a window keeps."""
     if policy.unit_column is None:
         return {"privacy_unit": policy.privacy_unit}
     return {

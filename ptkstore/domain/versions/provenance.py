@@ -25,7 +25,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which target of which metric a version was shown to meet, how surely, in how many looks; None without a test."""
+    """The target of a metric that a version was shown to meet, how surely, in how many looks; None without a test."""
 
     metric: str | None = None
     target: float | None = None
@@ -44,7 +44,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class LocalShown:
-    """What a local guarantee says beside the loss of one report, which is not the loss of a version."""
+    """The local guarantee beside the loss of one report, which is not the loss of a version."""
 
     one_weight_epsilon: float
     reports_per_window: int
@@ -67,9 +67,9 @@ class LocalShown:
 class Provenance:
     """Loss, assurance, privacy unit, windows and verdict of one version, as its manifest tells them.
 
-    `local` is there where the guarantee is local: `epsilon` and `delta` are then of one report of a device. None stands
-    for what the manifest does not tell. `oldest` and `newest` are start and end of the first and the last
-    window in the state, as ISO 8601 writes them.
+    `local` is there where the guarantee is local: `epsilon` and `delta` are then of one report of a device. None means
+    that the manifest does not tell. `oldest` and `newest` are start and end of the first and the last window in the
+    state, as ISO 8601 writes them.
     """
 
     epsilon: float | None = None
@@ -91,7 +91,7 @@ class Provenance:
         return None if self.epsilon is None else CENTRAL
 
     def tags(self) -> dict[str, str]:
-        """Say it as tags of a view; these names are all there, and `unknown` is told as such."""
+        """Say it as tags of a view; these names are all there, and `unknown` appears as such."""
         assured = self.assured.document()
         tags = {
             "dp.epsilon": UNKNOWN_TAG if self.epsilon is None else repr(self.epsilon),
@@ -178,7 +178,7 @@ def _local(guarantee: Mapping[str, Any]) -> LocalShown:
 
 
 def _shown(verdict: Mapping[str, Any] | None) -> Shown:
-    """What the verdict of a version says; one that repeats an older version has that one's."""
+    """The verdict of a version; one that repeats an older version has that one's."""
     if verdict is None:
         return Shown()
     return Shown(verdict.get("metric"), verdict.get("target"), verdict.get("confidence"), verdict.get("look"))

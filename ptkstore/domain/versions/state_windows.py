@@ -1,4 +1,4 @@
-"""Which windows are in a state, as its manifest says."""
+"""The windows in a state, as its manifest says."""
 
 from __future__ import annotations
 

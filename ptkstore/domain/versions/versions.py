@@ -30,7 +30,7 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a run left in staging: public once elected, secret before.
+    """The result of a run in staging: public once elected, secret before.
 
     `facts` are what the state tells of the data for later plans, as ptklib writes them; None where it tells nothing.
     """
@@ -67,10 +67,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a version comes from, as its manifest says, without the rest of it.
+    """The origin of a version, as its manifest says, without the rest of it.
 
     `window_index` and `window_end` are of the newest window in the state, `windows` all whose rows were opened for it
-    where these are several, `made_from` the PTKs and numbers of the versions whose states went into it directly. One
+    if these are several. `made_from` has the PTKs and numbers of the versions whose states went into it directly. One
     whose manifest cannot be read has no more than its number and window.
     """
 
@@ -105,7 +105,7 @@ PROBE_BYTES = 64 * 1024
 
 
 def version_path(ptk_id: str, number: int) -> str:
-    """Return where a version lies below the lake's root."""
+    """Return the place of a version below the lake's root."""
     return f"{PTKS}/{ptk_id}/v{number:08d}"
 
 

@@ -24,16 +24,16 @@ ASKED_A_STEP = 6
 
 
 class BudgetingState:
-    """What windows have left, and which ones each waiting PTK has read.
+    """The unspent budget of windows, and which ones each waiting PTK has read.
 
     Parameters
     ----------
     budgeting : PublicBudgeting
         The rules that the service runs.
     caps : Caps
-        What a block may lose.
+        The capacity of a block.
     recencies : mapping of str to Recency
-        What each PTK declares, by its id.
+        The declaration of each PTK, by its id.
     served_first : ServedFirst
         That of the policy.
     """
@@ -117,7 +117,7 @@ class BudgetingState:
         return lambda window: recency.of(newest - window)
 
     def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
-        """What a loss is charged; the rules ask once for each window that they decide about, block by block."""
+        """The charge of a loss; the rules ask once for each window that they decide about, block by block."""
         self._work.count(DECISION * self._groups[ptk_id])
         return self._stream.charge_of(ptk_id, loss)
 

@@ -1,4 +1,4 @@
-"""What came of a simulation: of one replay, and of a stream under several schedulers."""
+"""The outcome of a simulation: of one replay, and of a stream under several schedulers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Released:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a replay.
+    """The outcome of a replay.
 
     `left` is what each block had left when it was used up, expired or the replay ended: units of the coordinate.
     `decisions` counts pairs of a PTK and a block that were looked at.
@@ -72,7 +72,7 @@ class RefusedPtk:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What a simulation tells of a stream.
+    """The result of a simulation of a stream.
 
     `arrived` counts PTKs that came and may wait. `without_menu` names those with a test of whose need nothing is known:
     they count as accepted at their first look.

@@ -1,4 +1,4 @@
-"""What may be asked of a simulation of a stream."""
+"""The request for a simulation of a stream."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SimulationRequest:
     ------
     InvalidRequest
         Less than one or more than `MOST_WINDOWS` windows, a rate that is not positive or makes more than
-        `MOST_ARRIVALS` PTKs, a seed outside [0, `MOST_SEED`], no scheduler or one twice, or bounds on significance
+        `MOST_ARRIVALS` PTKs, or a seed outside [0, `MOST_SEED`]. No scheduler or one twice, or bounds on significance
         without `budgeting`.
     """
 

@@ -113,7 +113,7 @@ class StrategyState:
         self._comparison = COMPARISON if strategy.shares_out else 2 * COMPARISON  # it sorts claims as well
 
     def _charge_of(self, ptk_id: str, loss: Loss) -> Charge:
-        """What a loss is charged; a strategy asks once for each comparison."""
+        """The charge of a loss; a strategy asks once for each comparison."""
         self._work.count(self._steps)
         return self._stream.charge_of(ptk_id, loss)
 
