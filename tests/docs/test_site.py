@@ -110,3 +110,17 @@ def test_no_page_of_the_site_loads_anything_from_elsewhere(site: Path) -> None:
     }
     styles = [style.read_text(encoding="utf-8") for style in site.rglob("*.css")]
     assert not any("@import" in style or "url(http" in style or "url(//" in style for style in styles)
+
+
+@pytest.mark.long
+def test_each_script_and_picture_of_a_page_is_where_the_page_looks_for_it(site: Path) -> None:
+    gone = []
+    for page in site.rglob("*.html"):
+        read = Loaded()
+        read.feed(page.read_text(encoding="utf-8"))
+        for address in read.addresses:
+            name = address.partition("?")[0].partition("#")[0]
+            place = site / name.lstrip("/") if name.startswith("/") else page.parent / name
+            if name and not name.startswith("data:") and not place.exists():
+                gone.append((page.relative_to(site).as_posix(), address))
+    assert gone == []
