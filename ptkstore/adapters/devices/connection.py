@@ -43,7 +43,7 @@ class RedisConnection:
         return replies
 
     def close(self) -> None:
-        """End the connection; whoever waits is told that nobody answers."""
+        """End the connection; a waiting caller learns that nobody answers."""
         if self._wire is not None:
             self._wire.abort()
 

@@ -1,4 +1,4 @@
-"""What devices draw and put, in Redis: no lock, no script, and nothing that says which instance a ticket drew."""
+"""The draws and puts of devices, in Redis: no lock, no script, and nothing that says which instance a ticket drew."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DRAWN, _PUT = b"drawn", b"put"
 class RedisReports:
     """`Reports`: a draw and a put are a command each, on one random field of a hash.
 
-    A spent ticket is a key of its own, set only if it is not there, or only if it is. Whether the epoch goes on is
-    asked after each write: commands of one connection are done in order, so a put that finds it over can take back what
-    it wrote to instances that were forgotten.
+    A spent ticket is a key of its own, set only if it is not there, or only if it is. Each write is followed by the
+    question whether the epoch is still running. Commands of one connection are done in order. So a put that finds the
+    epoch over can take back what it wrote to instances that were forgotten.
     """
 
     def __init__(self, url: str) -> None:
@@ -59,7 +59,7 @@ class RedisReports:
         return Refusal.EPOCH_OVER
 
     async def count_refused(self, ptk_id: str, epoch: str, reason: str) -> None:
-        """Count a report that was refused, while its epoch goes on."""
+        """Count a report that was refused, while its epoch is running."""
         counts = counts_key(ptk_id, epoch)
         _, now = await self._redis.ask(("HINCRBY", counts, reason, 1), ("GET", epoch_key(ptk_id)))
         if not _goes_on(now, epoch):

@@ -1,4 +1,4 @@
-"""What lies under Feast and what Feast has no call for: the registry's database, the stores' errors.
+"""The parts under Feast for which Feast has no call: the registry's database, the stores' errors.
 
 The only module here that knows SQLAlchemy and Redis: Feast's registry and online store are theirs.
 """
@@ -106,7 +106,7 @@ class RegistryDatabase:
     def exclusive(self) -> Iterator[None]:
         """Hold the write lock, over all processes and threads; it ends with the process.
 
-        `Unavailable` if somebody else holds it for long.
+        `Unavailable` if somebody else has the lock for long.
         """
         if self.engine.dialect.name == "postgresql":
             with self.engine.connect() as connection:

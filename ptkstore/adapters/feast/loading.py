@@ -19,7 +19,7 @@ def load_feast(repo: Path) -> None:
     metrics of this process and of its children to files there. Loaded in this order it does neither.
 
     Feast has typeguard rewrite its classes, so that they check the types of arguments at run time. That is half of the
-    processor time of its import, and what calls Feast here is checked by mypy: so it is left out.
+    processor time of its import, and mypy checks our calls of Feast: so it is skipped.
     """
     import prometheus_client  # noqa: F401  decides on its import, by those variables
 
@@ -49,6 +49,6 @@ def _no_checks_at_run_time() -> Iterator[None]:
 
 
 def _as_it_is(target: Any = None, **_: object) -> Any:
-    """Stands for `typeguard.typechecked`, which is used bare or with options."""
+    """Replaces `typeguard.typechecked`, which is used bare or with options."""
     same: Callable[[Any], Any] = lambda one: one  # noqa: E731
     return same if target is None else target

@@ -79,7 +79,7 @@ class RedisOnline:
 
 @dataclass(frozen=True, slots=True)
 class SqliteOnline:
-    """A SQLite file as the online store; a relative path lies in the repository."""
+    """A SQLite file as the online store; a relative path is below the repository."""
 
     path: str = "online.db"
     holds_password: ClassVar[bool] = False
@@ -97,7 +97,7 @@ def write_repo(
     registry_url : str
         `sqlite:///<absolute path>` or `postgresql://…`; only the service may hold credentials that write it.
     online : RedisOnline or SqliteOnline
-        Where the rows for lookups lie.
+        The place of the rows for lookups.
     cache_ttl_seconds : int
         How long readers may go by what they know of the registry; at least 1 (Feast takes 0 for "for ever").
 

@@ -42,7 +42,7 @@ class FeastFeatureStore:
     Parameters
     ----------
     repo : Path
-        Folder that holds the `feature_store.yaml` of `write_repo`.
+        Folder with the `feature_store.yaml` of `write_repo`.
     keep_versions : int
         How many of the newest versions can be pinned; more while readers' caches may name them.
     keep_seconds : float
@@ -50,8 +50,8 @@ class FeastFeatureStore:
 
     Notes
     -----
-    Feast is loaded on first use (seconds), not here. Safe to share between threads; a fork opens anew.
-    Any number of processes may publish at once: staging goes on side by side, flips take turns.
+    Feast is loaded on first use (seconds), not here. Safe to share between threads; a fork opens anew. Any number of
+    processes may publish at once: staging runs side by side, flips take turns.
     """
 
     def __init__(self, repo: Path, *, keep_versions: int = 3, keep_seconds: float = 0.0) -> None:
@@ -79,8 +79,9 @@ class FeastFeatureStore:
     def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
         """Write all rows of a version where no reader looks yet; repeatable; no effect if a newer is served.
 
-        Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer, `Conflict` if
-        another version came to be served meanwhile, `CorruptObject` if the history of the served one is damaged.
+        Raises `SchemaMismatch` if a table cannot be served, and `Unavailable` if a store does not answer. Raises
+        `Conflict` if another version came to be served meanwhile, and `CorruptObject` if the history of the served one
+        is damaged.
         """
         with self._sessions.use() as session:
             self._publisher.stage(session, state, earlier)
@@ -151,7 +152,7 @@ class FeastFeatureStore:
                     raise _rows_lost(STATE_VIEW)
 
     def _check_sources(self, session: Session, names: Iterable[str]) -> None:
-        """Check the rows behind views with defaults: a default must not stand in for all rows of a view."""
+        """Check the rows behind views with defaults: a default must not replace all rows of a view."""
         for name in names:
             view = versions.served_view(session, source_of(name)) if is_filled(name) else None
             if view is not None:

@@ -89,7 +89,7 @@ def python_value(value: Value) -> Any:
 
 
 def value_field(plain: pa.DataType) -> str:
-    """Name the field of Feast's message that holds values of a type."""
+    """Name the field of Feast's message for values of a type."""
     return f"{feast_type(plain).to_value_type().name.lower()}_val"
 
 

@@ -49,7 +49,7 @@ def make_private(directory: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False, at_most_seconds: float | None = None) -> Iterator[None]:
-    """Hold the lock file `path` against other threads and processes; a dead holder holds nothing.
+    """Lock the file `path` against other threads and processes; the lock ends with its holder.
 
     Those who share it hold it together. Waits for ever, or raises `Held` after `at_most_seconds`.
     """

@@ -1,4 +1,4 @@
-"""Who works for which ledger: jobs beside each other, recovery alone."""
+"""Locks of a ledger: jobs work beside each other, recovery works alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ptkstore.errors import CatalogBehind, Refused
 class ServiceLock:
     """A lock that jobs share and a recovery has alone, with the identity of the ledger that jobs work for.
 
-    A process that still holds the catalog of before a recovery, as an open file that was replaced, is told by the
-    identity: each job of it is refused.
+    A process may still have the catalog of before a recovery, as an open file that was replaced. The identity reveals
+    it: each job of it is refused.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ed25519 signatures of reports, with a key that lies in the key store."""
+"""Ed25519 signatures of reports, with a key from the key store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGNATURE_BYTES = 64
 class FileSigner:
     """`Signer` with one key file, `signing/report.key`, below the key store's directory.
 
-    The key is made at first use. Where it is lost, a new one is made, and whoever pinned the old public key sees that.
+    The key is made at first use. If it is lost, a new one is made, and whoever pinned the old public key sees that.
     """
 
     def __init__(self, root: Path) -> None:

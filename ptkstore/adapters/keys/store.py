@@ -97,7 +97,7 @@ class FileKeyStore(ServiceLock):
             files.replace(self._policy_path(stream), policy_text.encode())
 
     def check_journal(self, stream: str, journal: JournalView) -> None:
-        """Raise `CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
+        """Raise `CatalogBehind` unless `journal` continues what was seen and has the policy that was kept."""
         with self._stream_lock(stream):
             self._checked_split(stream)
             advanced(read_mark(self._mark_path(stream), stream), journal, stream)
@@ -265,7 +265,7 @@ class FileKeyStore(ServiceLock):
         return frozenset((ptk_id, name) for ptk_id, _, name in parted)
 
     def destroy_checkpoint(self, ptk_id: str, name: str) -> None:
-        """Destroy the key of a checkpoint; nothing is left of it, since every few seconds there is one."""
+        """Destroy the key of a checkpoint without a trace, since every few seconds there is one."""
         path = self._checkpoint_path(ptk_id, name)
         with self._locked("devices"):
             files.destroy(path)

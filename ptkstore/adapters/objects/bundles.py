@@ -17,7 +17,7 @@ _CLAIM: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,9})", re.ASCII)
 class FsspecBundles:
     """`Bundles` in the lake: who may read a state may read the code that made it.
 
-    Whose a bundle is lies beside it, as empty files that are named by team, bundle and size.
+    The owners of a bundle are recorded beside it, as empty files that are named by team, bundle and size.
     """
 
     def __init__(self, url: str) -> None:

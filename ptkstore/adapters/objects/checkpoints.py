@@ -31,7 +31,7 @@ class FsspecCheckpoints:
         return None if found is None else _name(found)
 
     def read(self, ptk_id: str, name: str, key: bytes) -> bytes:
-        """Return what the last checkpoint holds, which must be this one."""
+        """Return the content of the last checkpoint, which must be this one."""
         found = self._found(ptk_id)
         if found is None or _name(found) != name:
             raise CorruptObject("there is another checkpoint by now")

@@ -120,7 +120,7 @@ class LocalPlace:
                 _sync(victim.parent)
 
     def clean(self, folder: str) -> None:
-        """Delete temporary files whose writer holds no lock on them any more, which means that it is dead."""
+        """Delete temporary files without a lock of their writer, which means that it is dead."""
         for leftover in (self._root / folder).glob(f"{UNFINISHED}*"):
             with suppress(FileNotFoundError, BlockingIOError), leftover.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

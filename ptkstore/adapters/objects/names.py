@@ -24,7 +24,7 @@ def checked_token(kind: str, name: str) -> str:
 
 
 def window_folder(window: WindowId) -> str:
-    """Return the folder in which the rows of a window lie."""
+    """Return the folder of the rows of a window."""
     if type(window.index) is not int or window.index < 0:
         raise InvalidRequest("a window index is a whole number, 0 or more")
     return f"{checked_name('stream', window.stream)}/{window.index}"

@@ -88,7 +88,7 @@ def decrypted(
     columns : sequence of str or None
         The columns to read; None reads all. One that the file lacks is a `SchemaMismatch`.
     hashes : tuple of int or None
-        Only rows whose keyed hash lies in this half-open range; only groups that may hold such rows are decrypted.
+        Only rows whose keyed hash is in this half-open range; only groups that may have such rows are decrypted.
     """
     opened = _intact(lambda: open_encrypted(file, sealer, key, name))
     names = opened.schema_arrow.names if columns is None else list(columns)

@@ -23,7 +23,7 @@ class Place(Protocol):
         """Return the address of a file."""
 
     def relative(self, address: str) -> str:
-        """Return the path of a file from its address; `InvalidRequest` if it lies elsewhere."""
+        """Return the path of a file from its address; `InvalidRequest` if it is elsewhere."""
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a new file whole and durably; False, and nothing changed, if the name is taken."""
@@ -50,7 +50,7 @@ class Place(Protocol):
         """List the names of the folders right below a folder, sorted."""
 
     def delete(self, folder: str) -> None:
-        """Delete a folder with all it holds; repeatable."""
+        """Delete a folder with all its files; repeatable."""
 
     def ages(self, folder: str) -> dict[str, float]:
         """Tell how many seconds ago each file below a folder was written, unfinished ones too."""

@@ -19,9 +19,9 @@ from ptkstore.ports.keys import Sealer
 
 
 class FsspecRawZone:
-    """`RawZone` below a path or URL, in which staging may lie too; a local one is for this user alone.
+    """`RawZone` below a path or URL, in which staging may be too; a local one is for this user alone.
 
-    A window is the folder `<stream>/<index>`; it holds `batches/<token>.parquet` and `parts/<part>.parquet`. The sealer
+    A window is the folder `<stream>/<index>`, with `batches/<token>.parquet` and `parts/<part>.parquet`. The sealer
     wraps the data keys of files.
     """
 
@@ -59,7 +59,7 @@ class FsspecRawZone:
         self._place.replace(path, encrypted(rows, self._sealer, key, path))
 
     def part_url(self, window: WindowId, part: int) -> str:
-        """Return where a part's file lies."""
+        """Return the place of a part's file."""
         return self._place.address(_part_path(window, part))
 
     def read_part(

@@ -22,8 +22,8 @@ class RemotePlace:
     """A tree of objects below a URL. Objects appear whole: the store sees to it.
 
     Every change may be repeated: the client library asks again when an answer does not come, and then meets its own
-    first put. So whoever finds a name taken compares what lies there with what was to be put. What is sealed holds a
-    random nonce, and a published file its hash: equal bytes are the same write.
+    first put. So a writer that finds a name taken compares the object there with the one to be put. A sealed object
+    contains a random nonce, and a published file its hash: equal bytes are the same write.
     """
 
     def __init__(self, url: str) -> None:
@@ -120,7 +120,7 @@ class RemotePlace:
         return tuple(sorted(name for name in names if name and "/" not in name))
 
     def delete(self, folder: str) -> None:
-        """Delete every object below a folder; a refusal of single objects shows in what is left."""
+        """Delete every object below a folder; an object whose deletion is refused remains."""
         for wait_seconds in _WAITS:
             with self._errors(writing=True):
                 names = self._fs.find(self._full(folder))

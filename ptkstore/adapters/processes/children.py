@@ -25,7 +25,10 @@ class Child:
         self.pid = process.pid
 
     def exit_code(self) -> int | None:
-        """Return None while it runs; negative if a signal ended it. What it left in its group is killed first."""
+        """Return None while it runs; negative if a signal ended it.
+
+        Processes that it left in its group are killed first.
+        """
         code = self._process.poll()
         if code is not None:
             self._sweep()

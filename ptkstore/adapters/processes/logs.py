@@ -20,8 +20,8 @@ def open_log(path: Path) -> int:
 def rotate(path: Path, largest_bytes: int = LARGEST_BYTES) -> bool:
     """Move what was written to `<name>.1` once it is too much; writers go on in the emptied file.
 
-    A child holds the file open, so it is copied and emptied in place; a line written in between is lost.
-    `OSError`, and the log as it was, if the disk has no room for the copy.
+    A child keeps the file open, so it is copied and emptied in place; a line written in between is lost. `OSError`,
+    and the log as it was, if the disk has no room for the copy.
     """
     if not path.exists() or path.stat().st_size <= largest_bytes:
         return False

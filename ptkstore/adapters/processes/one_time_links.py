@@ -58,7 +58,7 @@ class OneTimeLinks:
         return self._write(_hashed(secret) + _PAGE, page)
 
     def take(self, secret: str, address: str | None, now: datetime) -> str | None:
-        """Return the id of the token that a link stands for, or None; either way the link is used up.
+        """Return the id of the token of a link, or None; either way the link is used up.
 
         Parameters
         ----------

@@ -53,9 +53,9 @@ def private_directory(path: Path, *, tighten: bool = False) -> Path:
 
 
 def socket_directory(home: Path) -> Path:
-    """Return where the sockets of a home lie: private, the same at every start, and short (not made here).
+    """Return the place of the sockets of a home: private, the same at every start, and short (not made here).
 
-    Redis silently cuts a socket's path after about 107 bytes, so that the socket lies elsewhere.
+    Redis silently cuts a socket's path after about 107 bytes, so the socket is elsewhere.
     """
     name = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:16]
     return SOCKET_ROOT / f"ptk-{os.getuid()}-{name}"
@@ -64,7 +64,7 @@ def socket_directory(home: Path) -> Path:
 class Lock:
     """An exclusive lock on a file, held until it is released or until no process has it open any more.
 
-    A child that keeps `fd` holds the lock too: then it is free only when holder and child are both gone.
+    A child that keeps `fd` has the lock too: then it is free only when both processes are gone.
     """
 
     def __init__(self, path: Path, wait_seconds: float, held: str) -> None:

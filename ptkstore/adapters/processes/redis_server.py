@@ -39,7 +39,7 @@ def redis_binary() -> Path:
 class RedisServer:
     """Redis in `<home>/redis`, reached only by a socket in a directory of this user alone.
 
-    It keeps an append-only file, refuses writes rather than evict (`noeviction`), listens on no port, comes
+    It keeps an append-only file, refuses writes rather than evict (`noeviction`), and listens on no port. It comes
     back after a kill -9 with what it had acknowledged, and dies with this process.
     """
 
@@ -153,7 +153,7 @@ class RedisServer:
 class ForgetfulRedisServer(RedisServer):
     """A second one in the home, for models that devices train: what was overwritten there is nowhere any more.
 
-    It keeps no file, no slow log and no log of crashes, and has no command by which somebody else could have it write,
+    It keeps no file, no slow log and no log of crashes. It has no command by which somebody else could have it write,
     copy or show what it is sent.
     """
 

@@ -31,7 +31,7 @@ It is called in the supervisor's thread: it must neither raise nor stop the supe
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to keep running. Commands of a higher tier are stopped before those of a lower one."""
+    """A command to keep running. Commands of a higher tier are stopped before those of a lower one."""
 
     name: str
     argv: tuple[str, ...]
@@ -87,7 +87,7 @@ class Supervisor:
     home, largest_log_bytes : Path, int
         The folder of locks and logs, and the size at which a log is rotated.
     listener, waits : Listener or None, Waits or None
-        Who is told of starts and ends, and how long to wait before restarts and for ends.
+        The observer of starts and ends, and the waits before restarts and for ends.
     exclusive : bool
         Refuse to start while another supervisor runs in this home.
     """
@@ -121,7 +121,7 @@ class Supervisor:
         Conflict
             When another supervisor runs in this home.
         Refused
-            When its logs would lie where somebody else's files are; nothing was written then.
+            When its logs would be among somebody else's files; nothing was written then.
         """
         if self._thread is not None:
             raise InvalidRequest("this supervisor has been started before; make a new one")

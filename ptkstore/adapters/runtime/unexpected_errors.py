@@ -1,4 +1,4 @@
-"""What nobody foresaw: told by its kind and its place, as its text may hold anything (differences.md F9)."""
+"""Unforeseen errors: reported by kind and place, as their text may contain anything (differences.md F9)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class SqlUnitOfWork(_Transaction):
 class SqlCatalog:
     """The catalog behind one SQLAlchemy engine.
 
-    SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction that may write;
+    SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction that may write.
     PostgreSQL runs READ COMMITTED with row locks, but for `read_one_moment`. `url` is an SQLAlchemy URL.
     """
 
@@ -220,7 +220,7 @@ class SqlCatalog:
 
 
 class SqlJournalView:
-    """What the key store compares its memory with; every call is a transaction of its own."""
+    """The view of the catalog with which the key store compares its memory; every call is a transaction of its own."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
@@ -229,7 +229,7 @@ class SqlJournalView:
     def ledger_id(self) -> str:
         """The identity given to the catalog when it was created, or last recovered.
 
-        Whoever works asks for it first: `CatalogOutdated` tells a process that slept through an upgrade.
+        A process asks for it before it works: `CatalogOutdated` tells a process that slept through an upgrade.
         """
         with self._catalog._begin(reads=True) as connection:
             check_schema(connection)
@@ -248,7 +248,7 @@ class SqlJournalView:
             return connection.execute(_DIGEST_AT, place).scalar_one_or_none()
 
     def policy(self, stream: str) -> str | None:
-        """Return the policy that the journal holds, as a text."""
+        """Return the policy in the journal, as a text."""
         with self._catalog._begin(reads=True) as connection:
             query = select(t.policies.c.content).where(t.policies.c.stream == stream)
             return connection.execute(query.order_by(t.policies.c.sequence).limit(1)).scalar_one_or_none()

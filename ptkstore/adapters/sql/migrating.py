@@ -38,7 +38,7 @@ class SqlCatalogSchema:
         self._url = url
 
     def state(self) -> SchemaState:
-        """Tell what the catalog has, what this program needs, and what lies between."""
+        """Tell the schema of the catalog, the one this program needs, and the steps between them."""
         with _alone(self._url) as (_, connection):
             return _state(connection)
 
@@ -135,7 +135,7 @@ def _apply(connection: Connection, revisions: Sequence[Script]) -> None:
 
 
 def _copied(engine: Engine, schema: str) -> Path | None:
-    """A copy of a SQLite catalog as it was last committed; the caller holds its write lock."""
+    """A copy of a SQLite catalog as it was last committed; the caller has its write lock."""
     if not engine.url.database or engine.url.database == ":memory:":
         return None
     folder = Path(engine.url.database).with_name(BACKUPS)

@@ -1,4 +1,4 @@
-"""Which schema a catalog has: made when it is empty, checked when it is not."""
+"""The schema of a catalog: made when it is empty, checked when it is not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _make(connection: Connection) -> None:
 
 
 def found_version(connection: Connection) -> str | None:
-    """Read the catalog's schema; None in a database that holds no catalog."""
+    """Read the catalog's schema; None in a database without a catalog."""
     if not inspect(connection).has_table(t.meta.name):
         return None
     return connection.execute(_VERSION).scalar_one_or_none()

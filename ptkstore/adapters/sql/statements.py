@@ -1,4 +1,4 @@
-"""What the parts of the catalog share: a connection, rows from records, conditions, and statements of many ids."""
+"""Common tools of the catalog's parts: a connection, rows from records, conditions, and statements of many ids."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def row_of(table: Table, record: object, **other: Any) -> dict[str, Any]:
 
 
 def given(table: Table, **values: object) -> list[ColumnElement[bool]]:
-    """Return the conditions that columns have these values; None stands for any value."""
+    """Return the conditions that columns have these values; None means any value."""
     return [table.c[name] == value for name, value in values.items() if value is not None]
 
 

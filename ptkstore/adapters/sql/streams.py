@@ -52,13 +52,13 @@ class SqlStreams(CatalogPart):
         return True
 
     def replace(self, stream: Stream) -> None:
-        """Write a stream that has grown; the caller holds the lock."""
+        """Write a stream that has grown; the caller has the lock."""
         self._connection.execute(
             update(t.streams).where(t.streams.c.name == stream.name).values(content=stream_text(stream))
         )
 
     def get(self, name: str) -> Stream:
-        """Read a stream under the policy that its journal holds; `UnknownName` if there is none."""
+        """Read a stream under the policy in its journal; `UnknownName` if there is none."""
         return _stream(self._row(_ONE, name))
 
     def lock(self, name: str) -> Stream:
@@ -79,7 +79,7 @@ class SqlStreams(CatalogPart):
         return Progress(row.closed_before, row.reached, row.retired_before)
 
     def advance(self, name: str, progress: Progress) -> None:
-        """Move forward; the caller holds the lock."""
+        """Move forward; the caller has the lock."""
         change = update(t.streams).where(t.streams.c.name == name)
         self._connection.execute(change.values(fields_of(progress)))
 
@@ -131,7 +131,7 @@ class SqlWindows(CatalogPart):
         return _window(self._one(select(t.windows).where(*_is(window)), "closed window", str(window)))
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
-        """Write a window's state; the caller holds the stream's lock."""
+        """Write a window's state; the caller has the stream's lock."""
         self._connection.execute(update(t.windows).where(*_is(window)).values(state=state))
 
     def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:

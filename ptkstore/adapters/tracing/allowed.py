@@ -1,7 +1,7 @@
-"""What spans may say: every attribute has a name here and a form that its values must have.
+"""The list of what spans may say: every attribute has a name here and a form that its values must have.
 
 Ids, names, codes and template paths, in the alphabets that the catalog lets them have. There is no attribute for a
-text, an amount, a count of rows or a duration, and what does not match is left out.
+text, an amount, a count of rows or a duration. An attribute that does not match is dropped.
 """
 
 from __future__ import annotations

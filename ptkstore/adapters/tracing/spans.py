@@ -163,7 +163,7 @@ class OtlpTraces:
                 reached.append(self._now())
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
     def _make_job(self, ids: _Ids, seen: JobSeen, reached: list[datetime], begun: datetime) -> None:

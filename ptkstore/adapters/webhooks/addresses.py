@@ -1,4 +1,4 @@
-"""Which addresses are public: a stricter table than the registry's, for calls whose target a stranger names."""
+"""The public addresses: a stricter table than the registry's, for calls whose target a stranger names."""
 
 from __future__ import annotations
 

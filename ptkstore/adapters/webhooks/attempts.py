@@ -84,7 +84,7 @@ def failure_of(error: BaseException) -> NotDelivered:
 def _as_told(code: str) -> NotDelivered:
     """One code for a name that leads nowhere and for one that leads where policy forbids.
 
-    Whoever may name endpoints could else learn which names and addresses our network has.
+    A caller who may name endpoints could otherwise learn which names and addresses our network has.
     """
     if code in (BAD_ENDPOINT, CONNECTION_FAILED):
         return NotDelivered(code)

@@ -82,8 +82,8 @@ class HttpCourier:
     """Sends messages as `HttpMessenger` does, many at once, over connections that are kept for a moment.
 
     A connection leads to an address that was checked after its lookup; names are looked up again after
-    `ADDRESSES_FRESH_SECONDS`. A call that takes long gives its place to others and goes on beside them, and a host
-    has so many places and no more: endpoints that hang delay messages to their own host only.
+    `ADDRESSES_FRESH_SECONDS`. A call that takes long gives its place to others and continues beside them. A host has
+    so many places and no more: endpoints that hang delay messages to their own host only.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class HttpCourier:
             return max(0, self._most_waiting - self._n_waiting)
 
     def hand_over(self, messages: Sequence[Message], until: float = math.inf) -> None:
-        """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
+        """Begin to send; comes back at once. A message that is not begun by then, on the monotonic clock, never is."""
         if messages:
             self.counted(len(messages))
             self.loop.call_soon_threadsafe(self._begin, messages, until)
@@ -133,7 +133,7 @@ class HttpCourier:
         return ended
 
     def withdraw(self) -> None:
-        """Begin nothing that is not begun; what is on its way goes on."""
+        """Begin nothing that is not begun; running calls continue."""
         self.loop.call_soon_threadsafe(self._withdraw)
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class HttpCourier:
             return host.line
 
     async def _look_up(self, target: Target, team: str) -> tuple[Answer, ...]:
-        """One lookup; a thread that hangs keeps its place among the lookups, and its asker goes on without it."""
+        """One lookup; a thread that hangs keeps its place among the lookups, and its caller continues without it."""
         share = self._lookups_of.setdefault(team, asyncio.Semaphore(LOOKUPS_PER_TEAM))
         await share.acquire()
         try:
@@ -302,7 +302,7 @@ async def _enters(host: _Host) -> bool:
 
 
 class _Place:
-    """Where a message is: waiting, in a quick place or in a slow one."""
+    """The place of a message: waiting, in a quick place or in a slow one."""
 
     def __init__(self, courier: HttpCourier) -> None:
         self._courier = courier

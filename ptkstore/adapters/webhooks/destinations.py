@@ -1,4 +1,4 @@
-"""Which endpoints may be called: the form of the URL, then the addresses that its host has."""
+"""The endpoints that may be called: the form of the URL, then the addresses that its host has."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EndpointRefused(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where one attempt may connect to: these addresses were checked, and nothing is looked up again."""
+    """The addresses that one attempt may connect to: they were checked, and nothing is looked up again."""
 
     policy: Policy
     answers: tuple[Answer, ...]
@@ -62,7 +62,7 @@ class Destination:
 
 
 class Destinations:
-    """What the administrator's networks and ports permit.
+    """The networks and ports that the administrator permits.
 
     Public addresses are reached by https only; an address in an allowed network also by plain http. A name
     that has a permitted and a refused address is refused.

@@ -1,4 +1,4 @@
-"""Where the reader of a message fetches a version's manifest: from the HTTP API, by its public address."""
+"""The place of a version's manifest for the reader of a message: the HTTP API, by its public address."""
 
 from __future__ import annotations
 

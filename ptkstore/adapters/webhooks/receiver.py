@@ -25,7 +25,7 @@ CLOSED = -1
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One HTTP call, as it stands in the log; `status` is None when the connection was cut."""
+    """One HTTP call, as the log has it; `status` is None when the connection was cut."""
 
     received_at: str
     path: str

@@ -5,8 +5,8 @@ A row is a head (format, layout, event time), a bitmap of nulls, the fixed field
     1 byte  format, 0x01            8 bytes  event time, microseconds since 1970
     8 bytes layout id               then     bitmap | numbers and lengths | texts, bytes, lists, messages
 
-The layout names the features and the kind of each; its id is a hash of its text. The text lies beside the rows, so
-that a reader needs to know nothing in advance, and a reader who knows a view needs to fetch nothing.
+The layout names the features and the kind of each; its id is a hash of its text. The text is stored beside the rows.
+So a reader needs to know nothing in advance, and a reader who knows a view needs to fetch nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LISTS: dict[str, np.dtype[Any]] = {"D": np.dtype("<f8"), "F": np.dtype("<f4"), 
 
 
 class Layout:
-    """Which features a row holds, in which order, each of which kind.
+    """The features of a row, their order, and the kind of each.
 
     Parameters
     ----------

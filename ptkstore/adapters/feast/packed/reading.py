@@ -1,4 +1,4 @@
-"""What a store answers to HMGET, as columns of cells."""
+"""Answers of a store to HMGET, as columns of cells."""
 
 from __future__ import annotations
 

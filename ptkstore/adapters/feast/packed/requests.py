@@ -1,7 +1,7 @@
 """A request of `get_online_features`, worked out once: which fields of which hashes answer it.
 
-What is unusual (on-demand views, request data, aliased keys, values that Feast converts) has no plan and goes the way
-of every other online store.
+Unusual requests (on-demand views, request data, aliased keys, values that Feast converts) have no plan and take the
+path of every other online store.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An online store of Feast on Redis: one hash per view and version, one packed value per entity.
 
-Reads what it wrote, not what Feast's own Redis store wrote. Same API and answers, but for two: an entity without a row
-is `NOT_FOUND`, as the interface has it and SQLite answers (Feast's Redis store says `PRESENT` and null); and
-`key_ttl_seconds` counts for all rows of a view together, from the last write.
+Reads what it wrote, not what Feast's own Redis store wrote. It has the same API and answers, with two exceptions. An
+entity without a row is `NOT_FOUND`, as the interface has it and SQLite answers (Feast's Redis store says `PRESENT` and
+null). And `key_ttl_seconds` counts for all rows of a view together, from the last write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The view `<team>__<name>__computed`: what a PTK's state makes of numbers that a request sends along.
 
-An on-demand view of Feast over the request alone: no row is read. The numbers of the served version stand as literals
-in the text that consumers run, so one commit of the registry brings all of them, and no answer mixes two versions.
+An on-demand view of Feast over the request alone: no row is read. The numbers of the served version are literals in
+the text that consumers run. So one commit of the registry brings all of them, and no answer mixes two versions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text that consumers of a computed view run: a function that stands alone, beside the numbers of a version."""
+"""The text that consumers of a computed view run: an independent function, beside the numbers of a version."""
 
 # No `from __future__ import annotations`: the text is run where the names that stand in quotes are unknown.
 import inspect

@@ -1,4 +1,4 @@
-"""The text that consumers of a filled view run: a function that stands alone, beside the declaration it is given."""
+"""The text that consumers of a filled view run: an independent function, beside the declaration it is given."""
 
 # No `from __future__ import annotations`: the text is run where the names that stand in quotes are unknown.
 import inspect

@@ -1,11 +1,11 @@
 """The view `<view>__filled`: a PTK's declared defaults and derived columns, computed where a consumer reads.
 
-An on-demand view of Feast over a copy of the rows that the declaration needs. The copy lies under a name of its own
-per version, `<view>__filled__v3`, because Feast 0.67 loses the version of a view that an on-demand view reads: one
-commit of the registry makes the next version's copy the one that is read.
+An on-demand view of Feast over a copy of the rows that the declaration needs. The copy has a name of its own per
+version, `<view>__filled__v3`, because Feast 0.67 loses the version of a view that an on-demand view reads. One commit
+of the registry makes the next version's copy the one that is read.
 
-What consumers run is text that is written here from a checked declaration; it needs pandas alone. It travels as text
-only: Feast would put a pickle beside it.
+Consumers run a text that is written here from a checked declaration; it needs pandas alone. It travels as text only:
+Feast would put a pickle beside it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """One cumulative Parquet folder per version: what `get_historical_features` joins against, point in time.
 
-A folder holds the rows of its version and of all versions before it, each at the event time of its version.
-Two kinds of rows without values make Feast's as-of join right: a *tombstone* at the version that dropped a
-key, or the key would keep its last value for ever; and a *floor* in 1970 for every key, or Feast drops entity
-rows older than the key's first value instead of answering null.
+A folder has the rows of its version and of all versions before it, each at the event time of its version. Two kinds of
+rows without values make Feast's as-of join right. A *tombstone* at the version that dropped a key ends its last value,
+which the key would otherwise keep for ever. A *floor* in 1970 for every key makes Feast answer null, where it would
+otherwise drop entity rows older than the key's first value.
 
-What earlier versions wrote is linked, not written again, so a publication costs what its own version holds. Small
+Parts of earlier versions are linked, not written again, so a publication costs only the rows of its own version. Small
 parts are put together, so that a folder has few of them.
 """
 
@@ -52,7 +52,7 @@ class History:
         return f"history/{view}/v{version:08d}.parquet"
 
     def path(self, view: str, version: int) -> Path:
-        """Return where a version lies: a folder of parts, or one file, as stores before this one wrote."""
+        """Return the place of a version: a folder of parts, or one file, as stores before this one wrote."""
         return self.repo / self.relative_path(view, version)
 
     def versions(self, view: str) -> list[int]:
@@ -72,7 +72,7 @@ class History:
 
         Nothing stays if it is not called. Repeatable.
 
-        Raises `CorruptObject` if the history of `after` was damaged or lost alone; where none is left of any version
+        Raises `CorruptObject` if the history of `after` was damaged or lost alone. If there is none of any version
         before, as on a machine that was set up anew, this one begins it. `Unavailable` if the file system fails.
 
         Parameters
@@ -129,7 +129,7 @@ class History:
         return {number: end for part in parts for number, end in part.ends.items()}
 
     def read_version(self, view: str, version: int) -> ViewTable:
-        """Return the rows of one version alone, as they lie online."""
+        """Return the rows of one version alone, as they are online."""
         table = read_rows(self._newest(view, version))
         keys = _keys_of(table.schema, view)
         rows = table.filter(pc.equal(table[VERSION_FEATURE], version))
@@ -138,9 +138,9 @@ class History:
     def erasable(self, view: str, version: int) -> list[ViewTable]:
         """Return tables with the keys and columns that a version's rows online are deleted by; at least one.
 
-        Those of a damaged version are guessed: all columns of all intact versions and, for each choice of join keys
-        among these, all keys that the nearest one knows, newer ones first. Columns and keys that the damaged version
-        alone had are not among them.
+        Those of a damaged version are guessed. They are all columns of all intact versions and, for each choice of
+        join keys among these, all keys that the nearest one knows, newer ones first. Columns and keys that the damaged
+        version alone had are not among them.
         """
         with suppress(CorruptObject):
             return [self.read_version(view, version)]

@@ -63,8 +63,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 def place(made: Path, target: Path) -> None:
     """Give a folder the target's name; durable on return, and repeatable by others at the same time.
 
-    What lies there stays if it is the same. Else the two swap their names, so that at no moment nothing lies there;
-    on file systems that cannot do that, the old one goes before the new one comes.
+    If the same folder is there already, it stays. Else the two swap their names, so that the place is never empty. On
+    file systems that cannot do that, the old one goes before the new one comes.
     """
     with writing(target):
         sync_folder(made)

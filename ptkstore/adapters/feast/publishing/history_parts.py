@@ -1,4 +1,4 @@
-"""The Parquet files of which a version's history consists; the newest of them says what lies in each."""
+"""The Parquet files of a version's history; the newest of them says what is in each."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def write_parts(
     own: pa.Table,
     metadata: Mapping[bytes, bytes],
 ) -> None:
-    """Fill a new folder: links to parts that lie elsewhere, files of tables, and last the version's own part.
+    """Fill a new folder: links to parts of other folders, files of tables, and last the version's own part.
 
     Parameters
     ----------
     folder, version : Path, int
         The empty folder, and the version's number.
     kept, own : iterable of Part or Table, Table
-        What stays of earlier versions, oldest first, and the version's own part.
+        The remaining parts of earlier versions, oldest first, and the version's own part.
     metadata : mapping of bytes to bytes
         Stored in each new file.
     """

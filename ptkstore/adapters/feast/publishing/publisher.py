@@ -127,7 +127,7 @@ class Publisher:
             FilledView(table, state, serving, self._history).stage(session)
 
     def _recall(self, session: Session, views: Sequence[str], earlier: Iterable[PublishedState]) -> None:
-        """Write the history of versions that lookups never see; one that cannot be served is left out."""
+        """Write the history of versions that lookups never see; one that cannot be served is skipped."""
         for state in earlier:
             with suppress(SchemaMismatch):
                 for table in view_tables(state):

@@ -29,5 +29,5 @@ class TextTransformation(PandasTransformation):
 
 
 def _never_run(inputs: pd.DataFrame) -> pd.DataFrame:
-    """Where readers run the text, the publisher runs nothing."""
+    """The publisher runs nothing; readers run the text."""
     raise InvariantBroken("the text of a view is run by readers, never here")

@@ -1,8 +1,8 @@
 """Feast's definitions of our views: entities, schemas, tags.
 
-An entity is named after its join key and type (`hour__int64`), so that two PTKs may use one key name with
-different types; readers never see entity names, they pass `{"hour": 8}`. (Feast keeps one type per key name
-within a request: views whose `hour` differs in type need two requests.)
+An entity is named after its join key and type (`hour__int64`), so that two PTKs may use one key name with different
+types. Readers never see entity names, they pass `{"hour": 8}`. (Feast keeps one type per key name within a request:
+views whose `hour` differs in type need two requests.)
 """
 
 from __future__ import annotations
@@ -114,16 +114,16 @@ def entities_of(table: ViewTable) -> list[Entity]:
 def sourced_view(
     table: ViewTable, source: Any, *, tags: dict[str, str], owner: str, description: str
 ) -> FeatureView:
-    """Make a view that has no versions: its rows lie under its bare name.
+    """Make a view that has no versions: its rows are under its bare name.
 
     Parameters
     ----------
     table : ViewTable
         Name, keys and columns.
     source : DataSource
-        Where joins in time read.
+        The source of joins in time.
     tags, owner, description
-        What the view says of itself.
+        The description of the view.
     """
     from feast import FeatureView, Field
 

@@ -1,4 +1,4 @@
-"""What a consumer of the repository is given: SQL for a role of their own, and a configuration that names it."""
+"""Access for a consumer of the repository: SQL for a role of their own, and a configuration that names it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def write_consumer_repo(
     Parameters
     ----------
     folder : Path
-        Where it goes; made if need be. A file there that was not written by us is left alone.
+        The folder to write to; made if need be. A file there that was not written by us is not touched.
     registry_url, online
         Registry and online rows as the consumer reaches them.
     service_registry_url, service_online
@@ -69,7 +69,7 @@ def write_consumer_repo(
     Returns
     -------
     Path
-        Of the file, with mode 0600 if it holds a password.
+        The path of the file, with mode 0600 if it has a password.
     """
     user = _user(registry_url)
     if not registry_url.startswith("sqlite:"):
@@ -93,7 +93,7 @@ def write_consumer_repo(
 
 
 def _user(url: str) -> str | None:
-    """Who an SQL URL logs in as."""
+    """The login name of an SQL URL."""
     parts = urlsplit(url)
     in_query = parse_qs(parts.query).get("user")
     if in_query:

@@ -1,4 +1,4 @@
-"""What the child does with a profile set: rows and a released state in, one bit of a threshold or a noisy sum out."""
+"""The child's work on a profile set: rows and a released state in, one bit of a threshold or a noisy sum out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the child does with a test set: its rows and a released state in, noisy sums out, nothing else."""
+"""The child's work on a test set: its rows and a released state in, noisy sums out, nothing else."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def evaluate(
     Parameters
     ----------
     request, raw
-        The order, and where rows lie.
+        The order, and the places of rows.
     confinement
-        What team code is run in.
+        The sandbox of team code.
     """
     from ptklib.profiling.estimation import LossEstimator  # loads every family
     from ptklib.validation import GroupSums, MinimumSums

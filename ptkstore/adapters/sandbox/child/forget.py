@@ -1,4 +1,4 @@
-"""What the child does with a unit that is to be forgotten: every file of a window, rewritten without its rows."""
+"""The child's work on a unit that is to be forgotten: every file of a window, rewritten without its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the child does with a closed window: batches in, units bounded, one file per part and group out."""
+"""The child's work on a closed window: batches in, units bounded, one file per part and group out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 16
 
 
 def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> None:
-    """Write one file per part and group; a privacy unit lies in one, by its keyed hash (differences.md P7).
+    """Write one file per part and group; a privacy unit is in one, by its keyed hash (differences.md P7).
 
     A repeated or concurrent run keeps the same rows of each unit and puts them into the same files.
     """

@@ -1,4 +1,4 @@
-"""What the child does with a profile set: samples by keyed hash in, answers out, nothing else."""
+"""The child's work on a profile set: samples by keyed hash in, answers out, nothing else."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def profile(
     Parameters
     ----------
     request, raw
-        The order, and where rows lie.
+        The order, and the places of rows.
     confinement
-        What team code is run in: each of its trainings, and each of its sets of losses, is a run of its own.
+        The sandbox of team code: each of its trainings, and each of its sets of losses, is a run of its own.
     """
     asked = replace(
         request.ask, epsilons=request.epsilons, n_min=request.n_min, confidence=request.confidence
@@ -58,7 +58,7 @@ def has_drifted(
 
 
 def _ptk(request: ProfileRequest | DriftRequest, confinement: Confinement) -> Mapping[str, Any] | ConfinedPtk:
-    """What is profiled: a family of the library, or team code in its sandbox."""
+    """The subject of the profile: a family of the library, or team code in its sandbox."""
     check_code(request.estimator, request.bundle)
     if request.bundle is None:
         return request.estimator

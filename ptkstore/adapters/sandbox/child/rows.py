@@ -35,14 +35,14 @@ def unit_rows(
     population: float,
     within: tuple[int, int] = (0, HASH_RANGE),
 ) -> HashedRows:
-    """Return the rows of all windows with their privacy units, of which none lies in two windows.
+    """Return the rows of all windows with their privacy units, of which none is in two windows.
 
     A user has one keyed hash in all windows of a stream, and is another unit in each.
 
     Parameters
     ----------
     rows, raw
-        What to open, and where it lies.
+        The rows to open, and their places.
     columns : sequence of str
         The columns of the table.
     population : float

@@ -1,4 +1,4 @@
-"""What the child does for team code: it opens the rows, hands them into the sandbox and looks at what comes out.
+"""The child's work for team code: it opens the rows, hands them into the sandbox and checks the answer.
 
 Keys, and the way to the raw zone and to staging, stay on this side.
 """
@@ -37,7 +37,7 @@ def train_team_code(
     previous: ReleasedState | None,
     confinement: Confinement,
 ) -> ReleasedState | RunFailed:
-    """Train once in the sandbox; nothing of what the code prints, raises or takes is told.
+    """Train once in the sandbox; the code's prints, errors and times are not reported.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def losses_by_team_code(
 ) -> npt.NDArray[np.float64] | RunFailed:
     """Have the code say the loss of each row under a state, in a sandbox of its own that ends with the call.
 
-    The process gets these rows and this state, and its numbers come here: nothing of it is left for a later run.
+    The process gets these rows and this state, and its numbers come here. A later run sees nothing of it.
 
     Parameters
     ----------

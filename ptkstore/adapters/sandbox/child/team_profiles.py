@@ -1,4 +1,4 @@
-"""What the child does to profile team code: trainings and losses of rows in the sandbox, comparisons on this side."""
+"""The child's work to profile team code: trainings and losses in the sandbox, comparisons on this side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the child does: rows in, released state out; or rows in, partial statistics out, and from those the state."""
+"""The child's training: rows in, released state out; or rows in, partial statistics out, and from those the state."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def train(
     Parameters
     ----------
     request, raw, staging
-        The order, where rows lie, and where files of the state go under the names of the lake.
+        The order, the places of rows, and the places of the state's files under the names of the lake.
     confinement
-        What team code is run in.
+        The sandbox of team code.
     """
     estimator = _estimator(request)
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)

@@ -63,7 +63,7 @@ class Bubblewrap:
     command, python : str
         Name or path of bubblewrap, and the interpreter.
     hidden : tuple of str
-        Directories and files of the store that must lie in nothing the sandbox is given.
+        Directories and files of the store that must be in nothing the sandbox is given.
     """
 
     command: str = "bwrap"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What team code is confined to: a sandbox, the limits of each run, and the end of all of them.
+    """The confinement of team code: a sandbox, the limits of each run, and the end of all of them.
 
     `ends` is in seconds of `time.monotonic`.
     """
@@ -32,13 +32,13 @@ class Confinement:
     def in_half_the_time(self) -> Confinement:
         """Return one that stops team code, all its runs together, before the parent ends the process that starts them.
 
-        What takes too long is counted then, as the largest loss. Otherwise the process would end with a code of its
-        own, which tells of rows without noise.
+        A run that takes too long is counted then, as the largest loss. Otherwise the process would end with a code of
+        its own, which tells of rows without noise.
         """
         return replace(self, ends=time.monotonic() + self.limits.timeout_seconds / 2)
 
     def limits_now(self) -> Limits:
-        """Return the limits of a run that starts now; no time is left after the end."""
+        """Return the limits of a run that starts now; after the end, there is no time."""
         left = max(0.0, self.ends - time.monotonic())
         return replace(self.limits, timeout_seconds=min(self.limits.timeout_seconds, left))
 
@@ -48,7 +48,7 @@ USUAL_CONFINEMENT: Final = Confinement()
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """What came out: an answer, or the code of why there is none."""
+    """The result: an answer, or the code of why there is none."""
 
     answer: bytes
     failure: str | None = None

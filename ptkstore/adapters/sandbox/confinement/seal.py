@@ -1,4 +1,4 @@
-"""What a process gives up before it runs team code: its user, its rights, most system calls, room to grow."""
+"""The rights that a process gives up before it runs team code: its user, most system calls, room to grow."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ _CLONE3: Final = (435, 435)
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What remains to a sealed process.
+    """The rights that a sealed process keeps.
 
     `uid` is taken if the process is root's. Memory is address space; it is counted from the interpreter on.
     """

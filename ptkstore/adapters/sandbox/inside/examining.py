@@ -187,13 +187,13 @@ def _losses_of_new_state(
 
 
 def _kept(state: ReleasedState) -> dict[str, Any]:
-    """What a later run is told of a state beside its tables."""
+    """The facts of a state that a later run gets beside its tables."""
     own = {"format_version", "family", "params", "tables"}
     return {name: value for name, value in state.meta.items() if name not in own}
 
 
 def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any]) -> None:
-    """Check what a training on real rows has to fulfil as well; there nobody is told why it fails."""
+    """Check what a training on real rows has to fulfil as well; there nobody learns why it fails."""
     rows = Synthetic(subject, columns).many(_ROWS)
     with few_rows():
         fitted = subject.fit(rows.X, rows.y)

@@ -1,1 +1,1 @@
-"""What parent, child and team code say to each other."""
+"""Messages between parent, child and team code."""

@@ -1,4 +1,4 @@
-"""What parent and child say to each other: one JSON document there, one JSON line back."""
+"""Messages between parent and child: one JSON document there, one JSON line back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _Expected = TypeVar("_Expected")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A request, where its rows and its draft lie, the environment that reaches them, and what team code may use."""
+    """A request, the places of its rows and its draft, the environment for them, and the limits of team code."""
 
     request: Request
     raw_url: str

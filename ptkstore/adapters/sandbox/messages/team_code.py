@@ -1,7 +1,7 @@
-"""What goes into a sandbox and what comes out: a line of JSON with the sizes of what follows it, never a pickle.
+"""Input and output of a sandbox: a line of JSON with the sizes of what follows it, never a pickle.
 
-Rows go in as an Arrow stream. Tables come out as plain columns, since whoever reads them holds keys and rows: a reader
-of Arrow is far more code than one of arrays.
+Rows go in as an Arrow stream. Tables come out as plain columns, because their reader has keys and rows: a reader of
+Arrow is far more code than one of arrays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Parts: TypeAlias = Sequence[tuple[str, bytes | memoryview]]
 
 
 class NotAsDeclared(ValueError):
-    """What came out of a sandbox is not what it should be; says nothing more."""
+    """The output of a sandbox is not what it should be; says nothing more."""
 
 
 def message(header: Mapping[str, Any], parts: Parts = ()) -> bytes:
@@ -97,8 +97,8 @@ def columns_of(tables: Mapping[str, Any], schemas: Mapping[str, TableSchema]) ->
 def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> ReleasedState:
     """Read the state that a training in the sandbox answered with, and compare it with what was declared.
 
-    What it is called, costs and consists of is ours; only numbers, keys and what is said of noise are the code's.
-    Raises `NotAsDeclared` if anything else came.
+    Names, losses and schemas are ours; only numbers, keys and the facts about noise are the code's. Raises
+    `NotAsDeclared` if anything else came.
     """
     header, parts = split(answer)
     if set(header) != {"rows", *_RELEASED} or not isinstance(header["rows"], dict):

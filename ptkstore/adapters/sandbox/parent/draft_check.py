@@ -33,7 +33,8 @@ def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | N
 
     Such a state can be placed in the lake and served.
 
-    What it tells of the data for later plans is read off that very state here: nothing else that the child says leaves.
+    The facts about the data for later plans are read off that very state here: nothing else that the child says
+    leaves.
 
     Raises
     ------

@@ -13,7 +13,7 @@ _RETRY_AFTER_SECONDS = 5  # most examinations end within it
 
 
 class FairQueue:
-    """Who may be examined now.
+    """The turn of examinations.
 
     A team has one place, so that its code, even code that hangs, keeps nobody else from the others. `at_once` have
     their turn at the same time, and so many are `waiting` for it at most: each takes a thread of the server.

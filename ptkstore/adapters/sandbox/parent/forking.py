@@ -35,15 +35,16 @@ def run_fork(
 ) -> Ended:
     """Run the program of a fork server once; nothing of its group outlives the call.
 
-    Where the server is gone, another one is started. Raises `NoProcess` where the machine has no room for another
-    process and `Unavailable` where no server forks; nobody got the order then.
+    If the server is gone, another one is started. Raises `NoProcess` where the machine has no room for another process
+    and `Unavailable` where no server forks; nobody got the order then.
 
     Parameters
     ----------
     argv, environment, modules
         The server, which starts with this environment, and imports the modules before it forks.
     order, limits, directory
-        What the fork gets after its limits are set, and the server never sees; where the fork works.
+        The order that the fork gets after its limits are set, and the server never sees; the directory of the fork's
+        work.
     keep_alive : callable
         Called about once a second; if it raises, the fork is killed first.
     """
@@ -97,7 +98,7 @@ class _Fork:
             return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
 
     def reply(self) -> bytes:
-        """What the server did: `STARTED`, `REFUSED` by the machine, that it cannot, or nothing because it is gone."""
+        """The server's answer: `STARTED`, `REFUSED` by the machine, that it cannot, or nothing because it is gone."""
         reply = self._receive()
         self._started = reply == STARTED
         return reply

@@ -1,4 +1,4 @@
-"""What a run needs to have imported: the fork server loads it once for all runs."""
+"""The imports of a run: the fork server loads them once for all runs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ ENVIRONMENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Where the program finds rows and staging, and what one run of it may use.
+    """The places of rows and staging for the program, and the limits of one run.
 
     Parameters
     ----------

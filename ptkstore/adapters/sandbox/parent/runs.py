@@ -133,7 +133,7 @@ class ChildRuns:
 def _told(
     made: _Answer | RunFailed, request: TrainRequest | ProfileRequest | DriftRequest | EvaluateRequest
 ) -> _Answer | RunFailed:
-    """What is told of a run: how one of team code ended, and what it can be made to end with, is told to nobody."""
+    """The public result of a run: nobody learns how team code ended, or which ends it can be made to have."""
     if request.bundle is None or not isinstance(made, RunFailed) or made.code in SAID_OF_TEAM_CODE:
         return made
     return RunFailed(TEAM_CODE_FAILED)

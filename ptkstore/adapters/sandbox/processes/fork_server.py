@@ -1,4 +1,4 @@
-"""The process that forks runs: it has imported what they need, and holds no key, no row and no connection.
+"""The process that forks runs: it has imported what they need, and has no key, no row and no connection.
 
 One process that has runs to do starts it; it belongs to that process alone and ends with it. Each run is a fork: a
 process of its own, with its own limits, session and directory. Its order comes through a pipe that only the fork reads.
@@ -69,7 +69,7 @@ class _Run:
             os.killpg(self.pid, signal.SIGKILL)
 
     def finish(self) -> None:
-        """Tell how it ended; nothing of it is left then."""
+        """Tell how it ended, after killing its group."""
         self.kill()
         _, status = os.waitpid(self.pid, 0)
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a child process asks of the kernel before it learns a secret."""
+"""Requests of a child process to the kernel before it learns a secret."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def parent_is(pid: int) -> bool:
 def run_to_its_end(program: Callable[[], None]) -> NoReturn:
     """Run it and be gone, with status 1 if it raised.
 
-    The interpreter's farewell is left out: threads of native libraries that are still at work may abort a process that
-    unloads them, and its answer, written by then, would count as that of one that was killed.
+    The interpreter's shutdown is skipped. Threads of native libraries that are still at work may abort a process that
+    unloads them. Its answer, written by then, would count as that of one that was killed.
     """
     status = 1
     try:

@@ -22,7 +22,7 @@ _KEEP_ALIVE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one training may use. Memory counts private writable pages, touched or not (RLIMIT_DATA)."""
+    """The limits of one training. Memory counts private writable pages, touched or not (RLIMIT_DATA)."""
 
     timeout_seconds: float
     memory_bytes: int
@@ -62,7 +62,7 @@ def run_child(
     argv, directory, environment
         The program, which gets the number of the descriptor to answer on as its last argument.
     order, limits
-        What goes to standard input after the limits are set.
+        The bytes for standard input after the limits are set.
     keep_alive : callable
         Called about once a second; if it raises, the child is killed first.
     longest_answer : int
@@ -113,7 +113,7 @@ class Watch:
     Attributes
     ----------
     answer : bytearray
-        What came so far. A process that answers with more than `longest` bytes is not listened to any more.
+        The output so far. A process that answers with more than `longest` bytes is not listened to any more.
     """
 
     def __init__(self, order: bytes, longest: int = LONGEST_ANSWER) -> None:

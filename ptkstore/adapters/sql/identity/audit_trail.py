@@ -42,7 +42,7 @@ class SqlAnswers(CatalogPart):
     """Stored answers, per team and idempotency key."""
 
     def claim(self, answer: Answer, *, stale_before: datetime, expired_before: datetime) -> Answer | None:
-        """Take a key that is free, or was left at work before `stale_before`; else what is known of it."""
+        """Take a key that is free, or `AT_WORK` since before `stale_before`; else return what is known of it."""
         self._connection.execute(delete(t.answers).where(t.answers.c.at < expired_before))
         self._connection.execute(
             delete(t.answers).where(

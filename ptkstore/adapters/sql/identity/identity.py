@@ -23,7 +23,7 @@ class SqlIdentities(CatalogPart):
     """Teams, their tokens and their grants."""
 
     def add_team(self, team: str, at: datetime) -> None:
-        """Create a team; one that exists is left as it is."""
+        """Create a team; one that exists does not change."""
         if self._has_team(team):
             return
         try:

@@ -1,4 +1,4 @@
-"""Which jobs may be worked on, as a condition in SQL that reads unfinished jobs alone."""
+"""The jobs that may be worked on, as a condition in SQL that reads unfinished jobs alone."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ _WORKED_ON_WITH_OTHERS = and_(
 def _is_first(*, of_many: bool) -> ColumnElement[bool]:
     """Whether a training is the first unfinished one of its PTK.
 
-    Where `of_many` jobs the claimable ones are sought, the first training of each PTK is found once for all of them,
-    which for a single job would cost more than a look at those of its own PTK.
+    If the claimable ones of `of_many` jobs are sought, the first training of each PTK is found once for all of them.
+    For a single job that would cost more than a look at those of its own PTK.
     """
     trains, window = and_(is_unfinished(_OTHER), of_kind(_OTHER, JobKind.TRAIN)), _OTHER.c.window_index
     other_look = (trains, _OF_SAME_PTK, window == t.jobs.c.window_index, _OTHER.c.look < t.jobs.c.look)
@@ -159,10 +159,10 @@ _UNAVERAGED = exists().where(
 def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Match jobs that are due, unleased, and wait for nothing unfinished.
 
-    A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
-    trainings are still to be queued, for the verdict on the last trained state, and for the last elected one to be in
-    the lake. Once it is split it waits for its partials. An evaluation waits for its version to be in the lake, an
-    expiry for runs that hold a live lease on its window.
+    A training continues from the PTK's last state. It waits for earlier trainings, for earlier windows whose trainings
+    are still to be queued, for the verdict on the last trained state, and for the last elected one to be in the lake.
+    Once it is split it waits for its partials. An evaluation waits for its version to be in the lake, an expiry for
+    runs that hold a live lease on its window.
     """
     waits_for_nothing = _is_first(of_many=of_many) & ~_UNCOLLECTED & ~_UNQUEUED & ~_UNVALIDATED & ~_UNPLACED
     busy = tuple_(t.jobs.c.stream, t.jobs.c.window_index).in_(_WORKED_ON)

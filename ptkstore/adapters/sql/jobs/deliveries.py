@@ -24,7 +24,7 @@ class SqlDeliveries(CatalogPart):
     def wake(self, ptk_id: str, due_at: datetime) -> None:
         """Make every idle subscriber ready.
 
-        All rows are locked, in the order in which deliveries lock theirs: one that is about to go idle either
+        All rows are locked, in the order in which deliveries lock theirs. A delivery that is about to go idle either
         commits before, and is woken, or looks at the versions after this transaction.
         """
         notifies = (t.jobs.c.ptk_id == ptk_id, t.jobs.c.kind == JobKind.NOTIFY)

@@ -64,7 +64,7 @@ class SqlJobs(CatalogPart):
         self.due = self._shares.due
 
     def add(self, *jobs: Job) -> None:
-        """Create jobs; one that exists is left as it is."""
+        """Create jobs; one that exists does not change."""
         ids = (job.id for job in jobs)
         stored = {row.id for row in self._rows_with(select(t.jobs.c.id), t.jobs.c.id, ids)}
         new = [job for job in jobs if job.id not in stored]
@@ -278,7 +278,7 @@ class SqlJobs(CatalogPart):
         Parameters
         ----------
         start, look, limit, newest
-            Where they begin, how many there are, and in which order they come.
+            Their start, their number, and their order.
         """
         window, looks = t.jobs.c.window_index, t.jobs.c.look
         query = (

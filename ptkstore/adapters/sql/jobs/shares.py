@@ -1,4 +1,4 @@
-"""Whose job comes next: workers are shared between teams, by the slots that each holds (differences.md F17)."""
+"""The next job: workers are shared between teams, by the slots that each occupies (differences.md F17)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PUT_OFF: ColumnElement[int] = literal_column(str(2**60))  # in microseconds, wh
 class SqlShares(CatalogPart):
     """The order in which due jobs are taken, and whose turn it was last, as `JobsView` describes it.
 
-    A job's place is the number of slots that its share would hold with it. So a share that holds none comes before one
-    that holds some, whatever either has waiting. Of shares with equal places that one comes first whose last turn was
+    A job's place is the number of slots that its share would hold with it. So a share without a slot comes before one
+    that has some, whatever either has waiting. Of shares with equal places that one comes first whose last turn was
     longest ago. Only slots and turns count: how long a job took is private and decides nothing (differences.md F6).
     """
 
@@ -57,7 +57,7 @@ class SqlShares(CatalogPart):
             return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars().all())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
-        """Tell whether a slot is left for this job; nobody else hears of team code's until the transaction ends."""
+        """Tell whether a slot is free for this job; nobody else sees team code's until the transaction ends."""
         if self._connection.execute(_IS_TEAM_CODE, {"job_id": job_id}).first() is None:
             return True
         row = select(t.meta.c.name).where(t.meta.c.name == t.CLAIMS)

@@ -57,7 +57,7 @@ _HISTORIES = (
 
 
 class SqlLedger(CatalogPart):
-    """The tables of a `Ledger`; the caller holds the stream's lock when it writes."""
+    """The tables of a `Ledger`; the caller has the stream's lock when it writes."""
 
     def __init__(self, connection: Connection, projections: Projections) -> None:
         super().__init__(connection)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The catalog's identity, the last revision of a stream's blocks, its policy and where the journal holds that.
+    """The catalog's identity, a stream's last revision of blocks, its policy and that policy's place in the journal.
 
     `policy` is the one in the stream's own row, which the journal has to confirm; None for a stream that has no row.
     """
@@ -70,8 +70,8 @@ class _Kept:
 class Projections:
     """One projection per stream and process.
 
-    A writer holds the stream's database lock before it asks, and keeps the projection until its transaction ends. A
-    reader copies what it needs at once: it never waits for the database while it holds a projection.
+    A writer has the stream's database lock before it asks, and keeps the projection until its transaction ends. A
+    reader copies what it needs at once: it never waits for the database while it has a projection.
     """
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ def _follow(stream: str, kept: _Kept, source: Source, *, decides: bool) -> None:
 def _check_policy(
     kept: _Kept, policy: Policy | None, tail: Sequence[ChainLine], blocks: Sequence[BlockRecord]
 ) -> None:
-    """Compare the stream's row and its blocks with the policy that the journal holds, if it holds one."""
+    """Compare the stream's row and its blocks with the policy in the journal, if it has one."""
     texts = (line.policy_text for line in tail if isinstance(line, PolicyEntry))
     text = kept.filters.policy_text or next(texts, None)
     if text is None:

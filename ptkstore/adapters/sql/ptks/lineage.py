@@ -1,4 +1,4 @@
-"""Where versions come from, read out of their manifests."""
+"""The origin of versions, read out of their manifests."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class SqlProfiles(CatalogPart):
             raise LateWriter(f"profile {record.number} of its key exists") from error.orig
 
     def save(self, record: ProfileRecord) -> None:
-        """Write what became of a profile; the caller holds the stream's lock."""
+        """Write the outcome of a profile; the caller has the stream's lock."""
         values = _values(record)
         place = (t.profiles.c.key == values.pop("key"), t.profiles.c.number == values.pop("number"))
         self._connection.execute(update(t.profiles).where(*place).values(**values))
