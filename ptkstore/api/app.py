@@ -164,7 +164,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _names(value: Any) -> Iterator[str]:
-    """Names of declared fields and parameters: what a problem may say of where a fault lies."""
+    """Return the names of declared fields and parameters. A problem may name them to say where a fault is."""
     if isinstance(value, dict):
         yield from value.get("properties", {})
         if "in" in value and "name" in value:

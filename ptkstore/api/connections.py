@@ -16,7 +16,7 @@ DEVICES = (b"POST /v1/device/", b"GET /v1/device/")
 
 
 class _Timed(asyncio.Protocol):
-    """What both protocols add to uvicorn's, of which one comes next in the order of methods.
+    """Both protocols add this to uvicorn's protocol, which comes next in the order of methods.
 
     A request's line and headers come within `HEAD_WITHIN_SECONDS`, from the connection's start or from their first
     byte. Once more of an answer waits than the system takes, the client reads most of it within

@@ -1,4 +1,4 @@
-"""What Prometheus may know: ids and public numbers."""
+"""Metrics for Prometheus: ids and public numbers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Devices(Collector):
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
-        """What was counted until the last full minute."""
+        """Return the counts until the last full minute."""
         meaning = "Requests of devices by PTK and outcome, counted until the last full minute."
         family = CounterMetricFamily("ptk_device_requests", meaning, labels=("ptk", "outcome"))
         for names, count in sorted(self._counts.shown().items()):
@@ -101,7 +101,7 @@ class _Catalog(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """What waits, what is late, what is left; read anew after some seconds at the earliest."""
+        """Work that waits or is late, and budget that is left. It is read anew after some seconds at the earliest."""
         with self._lock:
             if time.monotonic() - self._read_at > KEPT_SECONDS:
                 self._metrics = (

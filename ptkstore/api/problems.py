@@ -93,7 +93,7 @@ def problem_of(error: e.PtkStoreError, request_id: str) -> Problem:
 
 
 def plain_problem(status: int, detail: str, request_id: str, faults: Sequence[Fault] = ()) -> Problem:
-    """Return a problem that no error of ours stands for."""
+    """Return a problem that has no error class here."""
     code = _CODES.get(status, "error")
     return Problem(
         type=TYPE_PREFIX + code,
@@ -150,7 +150,10 @@ def install(app: FastAPI) -> None:
 
 
 def _fault(error: Mapping[str, Any], field_names: frozenset[str]) -> Fault:
-    """Where a document is wrong, and the validator's code: a name that is not declared is the caller's own text."""
+    """Return the place of a fault in a document, and the validator's code.
+
+    A name that is not declared is the caller's own text.
+    """
     path = (str(p) if isinstance(p, int) or p in field_names else "*" for p in error["loc"])
     return Fault(
         where=".".join(path),

@@ -107,8 +107,8 @@ def serve(
 def warm_up(service: Service) -> None:
     """Open Feast, whose imports take seconds, and keep what is loaded by then from the garbage collector.
 
-    Some 300,000 objects that live as long as the process: a full collection that walks them all holds up every
-    answer for 150 ms and more.
+    Some 300,000 objects live as long as the process. A full collection walks them all, and delays every answer by 150
+    ms and more.
     """
     with suppress(PtkStoreError):  # nothing is published yet, or Redis is away: lookups will say so
         service.features.look_up(["ptk_state:ptk_version"], [])

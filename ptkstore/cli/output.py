@@ -1,4 +1,4 @@
-"""What every command prints: tables for people, JSON for programs, one line for an error."""
+"""Output of every command: tables for people, JSON for programs, one line for an error."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command has done: a document for programs, a text for people."""
+    """The result of a command: a document for programs, a text for people."""
 
     document: Mapping[str, Any]
     text: str
@@ -97,7 +97,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a command lists; `nothing` is printed for people where there are no rows."""
+    """The rows that a command lists; `nothing` is printed for people if there are none."""
 
     rows: Sequence[Mapping[str, Any]]
     title: str
@@ -204,7 +204,7 @@ def check_store(settings: Settings) -> None:
 
 
 def _check_is_meant(home: Path | None) -> None:
-    """Whoever set `PTK_URL` means the store behind it, and would be answered of another one."""
+    """Refuse a home that nobody named while `PTK_URL` is set: the answer would be of another store."""
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "

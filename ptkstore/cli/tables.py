@@ -24,9 +24,9 @@ def fitting(
 ) -> list[RenderableType]:
     """Return rows as a table that fits into a terminal.
 
-    Columns that are empty in all rows are left out, and times are written in UTC to the minute. Where the table is too
-    wide, hashes are shortened. Then columns with one value in all rows become a line below it. At last each row becomes
-    a block of lines.
+    Columns that are empty in all rows are left out, and times are written in UTC to the minute. If the table is too
+    wide, hashes are shortened. Then columns with one value in all rows become a line below it. At last each row
+    becomes a block of lines.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _fits(
 def _widths(
     columns: Sequence[str], headings: Mapping[str, str], cells: Mapping[str, Sequence[str]], width: int
 ) -> dict[str, int]:
-    """The width of each column: what it needs, and of what is left as much as it can use, least wishes first."""
+    """Return the width of each column: what it needs, and its share of the room that is left."""
     widths = {one: _needed(headings[one], cells[one]) for one in columns}
     wishes = {one: max(map(len, (headings[one], *cells[one]))) - widths[one] for one in columns}
     left = width - sum(widths.values()) - 3 * len(columns) - 1

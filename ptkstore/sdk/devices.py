@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeviceMethods:
-    """What `Store` says of devices; the same here and over HTTP."""
+    """Methods of `Store` about devices; the same here and over HTTP."""
 
     _service: StoreService
 

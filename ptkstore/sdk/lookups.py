@@ -1,4 +1,4 @@
-"""What a lookup is asked with: the usual slips are named before anything is looked up."""
+"""Checks of what a lookup asks for: they name the usual slips before anything is looked up."""
 
 from __future__ import annotations
 

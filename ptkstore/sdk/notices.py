@@ -1,4 +1,4 @@
-"""The client's part about what owners are told, and its documents."""
+"""The client's methods about notices and trainings, and their documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class NoticeMethods:
-    """What `Store` says to owners; the same here and over HTTP."""
+    """Methods of `Store` for owners; the same here and over HTTP."""
 
     _service: StoreService
 

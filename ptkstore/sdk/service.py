@@ -1,4 +1,4 @@
-"""What a client asks of a store, on this machine or behind HTTP: each of the two satisfies this Protocol."""
+"""The use cases of a client, on this machine or behind HTTP: each of the two satisfies this Protocol."""
 
 from __future__ import annotations
 

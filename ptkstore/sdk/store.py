@@ -227,7 +227,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         Raises
         ------
         PtkRejected
-            No room, or team code that failed a check; the message says which. What was to go is still there.
+            No room, or team code that failed a check; the message says which. The PTKs that were to go are still there.
         NoSandbox
             The store cannot run team code apart.
         """

@@ -30,7 +30,7 @@ class Subscribed:
 
 
 class SubscriptionMethods:
-    """What `Store` says of subscriptions; the same here and over HTTP."""
+    """Methods of `Store` about subscriptions; the same here and over HTTP."""
 
     _service: StoreService
 

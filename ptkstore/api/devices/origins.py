@@ -1,4 +1,4 @@
-"""Which pages of other origins may read what the routes of devices answer."""
+"""Pages of other origins that may read the answers of the routes of devices."""
 
 from __future__ import annotations
 

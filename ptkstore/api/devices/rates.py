@@ -68,8 +68,7 @@ class _Buckets:
 class GatewayRates:
     """A bucket for each gateway and kind of request, which fills by the second and holds two seconds' worth.
 
-    They are this process's own. Only a ticket that holds is counted, and one that was used before takes nothing: nobody
-    empties the bucket of others.
+    They are this process's own. Only a valid ticket counts, and only once. So nobody empties the bucket of others.
 
     Parameters
     ----------

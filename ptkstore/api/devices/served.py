@@ -30,7 +30,7 @@ class _Kept:
 class ServedModels:
     """A cache of what is served; belongs to one event loop.
 
-    What a model was before is kept while it is asked for, also where it is not served: reports that were drawn then are
+    Earlier forms of a model are kept while devices ask for them, also where it is not served. Reports drawn then are
     late, and no spam. Of a PTK that devices do not train any more nothing is kept.
 
     Parameters

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 class FairTurns:
     """One turn at a time; belongs to one event loop.
 
-    Whoever waits lets each other gateway have one turn for each of its own, however many wait there.
+    A gateway that waits lets each other gateway have one turn for each of its own, whatever the number of its requests.
     """
 
     def __init__(self) -> None:

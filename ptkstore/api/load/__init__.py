@@ -1,1 +1,1 @@
-"""What keeps one caller's load from the others."""
+"""Limits that keep the load of one caller from the others."""

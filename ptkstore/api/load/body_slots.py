@@ -19,7 +19,7 @@ WAIT_SECONDS = 20.0
 
 
 class Place:
-    """What one request holds of the places, until it ends or gives it back."""
+    """The places of one request, until it ends or gives them back."""
 
     def __init__(self, slots: BodySlots, team: str) -> None:
         self._slots, self._team = slots, team

@@ -1,4 +1,4 @@
-"""Whose turn it is to compute: threads that compute at once only slow each other down."""
+"""Turns to compute: threads that compute at once only slow each other down."""
 
 from __future__ import annotations
 

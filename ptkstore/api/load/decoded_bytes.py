@@ -11,10 +11,10 @@ WAIT_SECONDS = 20.0
 
 
 class DecodedBytes:
-    """What one body holds of the memory.
+    """The share of the memory that one body has.
 
-    It waits for its first bytes. Where it needs more and there are none, it is refused at once: two bodies that wait
-    for each other's bytes would wait for ever.
+    It waits for its first bytes. A body that needs more when none are left is refused at once: two bodies that wait
+    for each other would wait for ever.
     """
 
     def __init__(self, shares: TeamShares, team: str) -> None:

@@ -18,8 +18,8 @@ _KEPT_MAX = 10_000
 class Rates:
     """A bucket per token and one per team, which fill by the second and hold two seconds' worth, and one at least.
 
-    They are this process's own: where several serve, each counts what comes to it. Only a token that holds is counted,
-    so that nobody empties the bucket of another.
+    They are this process's own: where several serve, each counts what comes to it. Only a valid token counts, so that
+    nobody empties the bucket of another.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What happens to every request: who asks, its body, its bounds, its answer."""
+"""The steps of every request: who asks, its body, its bounds, its answer."""

@@ -36,7 +36,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, with what a route needs to serve it."""
+    """The caller, with all that a route needs to serve it."""
 
     principal: Principal
     service: Service
@@ -76,7 +76,7 @@ class AccessRule:
 
     @contextmanager
     def admitted(self, request: Request) -> Iterator[Caller]:
-        """Whoever may; what changes anything is recorded before and after, and else what is refused."""
+        """Admit a caller who may. Changes are recorded before and after; of other requests, refusals are."""
         caller = self._admitted(request)
         try:
             with self._answered(request, caller) as answered:
@@ -146,7 +146,7 @@ def refused_on_record(
 ) -> Iterator[None]:
     """Have it on record, one a minute of those at one entrance, that somebody came with a token that opens nothing.
 
-    Who came with none has guessed nothing. What the path names is a stranger's own text: only its kind is kept.
+    Who came with none has guessed nothing. A name in the path is a stranger's own text: only its kind is kept.
     """
     try:
         yield

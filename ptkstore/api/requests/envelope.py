@@ -1,4 +1,4 @@
-"""What surrounds every request: an id, safe headers, one line in the log, an answer whatever happens."""
+"""The frame of every request: an id, safe headers, one line in the log, an answer whatever happens."""
 
 from __future__ import annotations
 

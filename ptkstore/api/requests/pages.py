@@ -56,7 +56,7 @@ def page_up_to(
 
 
 def cursor_at(place: str) -> str:
-    """Return a cursor that goes on after `place`."""
+    """Return the cursor of the items after `place`."""
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
 

@@ -28,7 +28,7 @@ class UnparsedBody:
     def document(self) -> Any:
         """Read the body as JSON, or raise a 400.
 
-        What json takes beyond JSON is refused, and what no part of the service could store.
+        Values that json reads beyond JSON are refused, and those that no part of the service could store.
         """
         try:
             return plain(json.loads(self.body, parse_constant=_no_constant, object_pairs_hook=_distinct))
@@ -37,14 +37,14 @@ class UnparsedBody:
 
 
 class _LazyRequest(Request):
-    """Leaves its body to who asked for it: the more there is, the longer it holds up all others."""
+    """A body that its endpoint parses: the larger it is, the longer it delays all others."""
 
     async def json(self) -> UnparsedBody:
         return UnparsedBody(await self.body())
 
 
 class LazyRoute(APIRoute):
-    """A route that gives its endpoint the body unread; what is wrong is told to those who may send it."""
+    """A route that gives its endpoint the body unread. Only callers who may send it hear what is wrong."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, given a lazy request."""

@@ -56,7 +56,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 class Resource:
-    """One kind of thing below /v1; each of its routes names the action that is held against the table of roles."""
+    """One kind of thing below /v1. Each of its routes names the action that is looked up in the table of roles."""
 
     def __init__(self, tag: str) -> None:
         self.router = APIRouter(prefix=PREFIX, tags=[tag], route_class=LazyRoute, redirect_slashes=False)
@@ -119,9 +119,8 @@ def _in_one_thread(
 ) -> _Endpoint:
     """The endpoint behind its access rule: first who asks, then what; the document that it makes is the answer.
 
-    A document that came is read and held against its model here: that costs more the larger it is and the worse.
-    What we made ourselves need not be checked again: the OpenAPI document has both models, and tests hold the
-    answers against it.
+    A document that came is read and held against its model here: that costs more the larger it is and the worse. Our
+    own answers need no second check: the OpenAPI document has both models, and tests compare the answers with it.
     """
     declared = signature(endpoint, eval_str=True)
     callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]

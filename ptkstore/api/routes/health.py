@@ -67,7 +67,7 @@ class Parts:
             self._lock.release()
 
     def _meanwhile(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What was known before, but for the part that somebody waits for."""
+        """Return the last states; the part that somebody waits for is failing."""
         (states, codes), (name, since) = self._known, self._asking
         if states and self._clock() - since < SLOW_SECONDS:
             return dict(states), dict(codes)
@@ -182,7 +182,7 @@ def readiness(request: Request, only: Literal["requests"] | None = None) -> JSON
 
     The catalog has this program's schema, Redis answers, and catalog, keys, lake and raw zone take
     what is written. Workers, relay and schedule showed life within a minute, as far as any ever ran.
-    With `only=requests` these three are told and do not count: so ask the probes of load balancers.
+    With `only=requests` these three are shown and do not count. Probes of load balancers ask so.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()

@@ -163,7 +163,7 @@ def read_audit_log(
 ) -> dict[str, Any]:
     """Read who did what, when, to what, with which outcome.
 
-    Oldest first. It holds ids and fixed codes, never a row, a value or a count.
+    Oldest first. It has ids and fixed codes, never a row, a value or a count.
     """
     entries = caller.identity.audit_log(max(after, number_in(cursor)), limit, team=team)
     return {

@@ -29,8 +29,8 @@ def list_notices(
 ) -> dict[str, Any]:
     """List what the caller's team was told; an administrator sees what all were.
 
-    Oldest first: how trainings ended, dead letters, endpoints that were disabled, profiles, refusals. It holds ids and
-    fixed codes, never a row, a value, a count or an endpoint.
+    Oldest first: how trainings ended, dead letters, endpoints that were disabled, profiles, refusals. A notice has
+    ids and fixed codes, never a row, a value, a count or an endpoint.
     """
     whose = readable_team(caller.principal, team)
     skip = number_in(cursor)

@@ -20,8 +20,8 @@ resource = Resource("overview")
 def show_overview(request: Request, caller: WhoAsks) -> dict[str, Any]:
     """Show whether the store is healthy, what needs somebody, and what happened in the last day.
 
-    Each caller sees the streams on which it has a role; budgets, exposure, versions and lists as its roles allow them;
-    and of trainings, notices and subscriptions those of its team. An administrator sees those of all teams.
+    Each caller sees the streams on which it has a role, and budgets, exposure and versions as its roles allow.
+    Trainings, notices and subscriptions are those of its team. An administrator sees those of all teams.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()

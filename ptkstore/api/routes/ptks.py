@@ -168,7 +168,7 @@ def list_trainings(
 ) -> dict[str, Any]:
     """List what became of a PTK's trainings, for the team that it belongs to.
 
-    By newest window and look. Where there is no version a fixed code says why: never a message, a count or a duration.
+    By newest window and look. Without a version, a fixed code says why: never a message, a count or a duration.
     """
     place, _, look = ("0" if cursor is None else place_in(cursor)).partition(".")
     start, first = number_at(place), number_at(look or "1")

@@ -114,7 +114,7 @@ def close_windows(stream: StreamName, body: CloseIn, caller: WhoAsks) -> dict[st
 def forget_unit(stream: StreamName, body: ForgetIn, caller: WhoAsks) -> dict[str, Any]:
     """Erase a user's rows from all windows that are still kept.
 
-    The answer is the same if there were none. What was spent stays spent, published states stay.
+    The answer is the same if there were none. Spent budget and published states stay.
     """
     caller.service.forget(stream, body.unit)
     return {"forgotten": True}

@@ -56,8 +56,8 @@ def trace_window(
 ) -> dict[str, Any]:
     """List the published versions that a window's rows went into.
 
-    Of all PTKs that the stream ever had: those that were trained on the window, and those made from such. What their
-    manifests say, and nothing of the window's rows.
+    Of all PTKs that the stream ever had: those that were trained on the window, and those made from such. All of it
+    is from their manifests, and nothing from the window's rows.
     """
     after = None if cursor is None else _key_in(cursor)
     versions = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
@@ -161,8 +161,8 @@ async def follow_events(
 ) -> StreamingResponse:
     """Follow new versions as server-sent events.
 
-    A version is told once it is online, in order. The stream ends within the hour, when the server stops or when the
-    token holds no more; clients come back with the last id.
+    A version is told once it is online, in order. The stream ends within the hour, when the server stops, or when the
+    token is no longer valid. Clients then reconnect with the last id.
     """
     event_feed: EventFeed = request.app.state.event_feed
     text = token_text(request)

@@ -36,8 +36,8 @@ def table_in(
 ) -> pa.Table:
     """Read the rows of a body, in the columns of a stream, none of them as a dictionary.
 
-    What is small as sent and large as read is refused before it is read: nested columns, compressed Arrow, pages of
-    Parquet by their own headers, and Parquet columns of few long values in many rows.
+    A body that is small as sent and large as read is refused before it is read. Such are nested columns, compressed
+    Arrow, large pages of Parquet, and Parquet columns of few long values in many rows.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _is_compressed(metadata: bytes) -> bool:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffers table lies; None if it is absent."""
+    """Return the offset of a field of a flatbuffers table; None if it is absent."""
     (back,) = struct.unpack_from("<i", metadata, table)
     vtable = table - back
     (size,) = struct.unpack_from("<H", metadata, vtable)

@@ -1,4 +1,4 @@
-"""What the pages of a Parquet file become when they are unpacked, read from their headers before any is."""
+"""Sizes of the unpacked pages of a Parquet file, read from their headers before any is unpacked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ENCODINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the pages of one file may take, in bytes and values."""
+    """Limits for the pages of one file, in bytes and values."""
 
     page_bytes: int
     all_bytes: int
@@ -144,7 +144,7 @@ class _Walk:
 
 
 def _values(header: Struct, unpacked: int) -> int:
-    """How many values of rows a page has, none for one that holds no rows."""
+    """Return how many values of rows a page has; 0 for a page without rows."""
     kind = i32(header, _TYPE)
     if kind == _DICTIONARY_PAGE:
         inside = inner(header, _DICTIONARY)

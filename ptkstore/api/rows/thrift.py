@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, read within bounds: what stands in Parquet's footer and before each of its pages."""
+"""Thrift's compact protocol, read within bounds: the format of Parquet's footer and of the headers of its pages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CompactReader:
         return read
 
     def _value(self, kind: int, deeper: int) -> Any:
-        """One field's value; whether a boolean holds stands in its kind."""
+        """Return one field's value; that of a boolean is in its kind."""
         self._values_left -= 1
         if self._values_left < 0:
             raise Malformed("a message has too many values")

@@ -91,7 +91,7 @@ class _Selection:
 
     @property
     def keys(self) -> list[str]:
-        """What the table is looked up by."""
+        """Return the keys that the table is looked up by."""
         return [] if self.spec is None else list(self.spec.tables[self.table]["keys"])
 
     @property
@@ -146,7 +146,7 @@ def _ptk_of(name: str, store: Store) -> PtkSpec:
 def _explained(
     store: Store, chosen: _Selection, entity: Mapping[str, Any], error: InvalidRequest
 ) -> InvalidRequest:
-    """What Feast refused, in words of the PTK that was asked; as it was where that is not known."""
+    """Return Feast's refusal in words of the PTK that was asked, or as it was if that is not known."""
     if chosen.spec is None:
         return error
     ptk_id, keys = chosen.spec.ptk_id, chosen.keys

@@ -1,4 +1,4 @@
-"""The command that shows what owners are told."""
+"""The command that shows notices to owners."""
 
 from __future__ import annotations
 

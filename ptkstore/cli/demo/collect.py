@@ -1,4 +1,4 @@
-"""What a run of the demo found out: lookups through plain Feast, the report, the table on the screen."""
+"""Results of a run of the demo: lookups through plain Feast, the report, the table on the screen."""
 
 from __future__ import annotations
 

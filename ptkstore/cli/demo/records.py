@@ -1,4 +1,4 @@
-"""What the demo found out, as plain records."""
+"""Results of the demo, as plain records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BlockBudget:
 
     @property
     def left(self) -> float:
-        """What the block can still give."""
+        """The loss that the block has left."""
         return max(0.0, self.capacity - self.spent - self.reserved)
 
 

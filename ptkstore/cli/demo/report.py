@@ -14,12 +14,12 @@ __all__ = ["Report", "check_target", "write"]
 
 
 def check_target(path: str | Path, home: str | Path) -> tuple[Path, Path]:
-    """Say where JSON and page would lie, or refuse; call it before the run as well, as a run takes its time.
+    """Return the paths of JSON and page, or refuse them. Call it before the run too, as a run takes its time.
 
     Raises
     ------
     InvalidRequest
-        When either file would lie inside `home` (links are followed), the folder does not exist, or the name
+        When either file would be inside `home` (links are followed), the folder does not exist, or the name
         is no file's.
     """
     target = Path(path)

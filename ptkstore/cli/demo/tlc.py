@@ -5,7 +5,7 @@ Known are the monthly files of the New York taxi commission (TLC), yellow and gr
 and the older ones with coordinates instead of zones. Letter case does not matter. Only the columns needed are
 read.
 
-What becomes of odd values:
+Odd values are treated so:
 
 - times are wall clocks of the city; the stream takes them as they are and calls them UTC;
 - a row without pickup time is left out, as no window could hold it; every other row is kept;

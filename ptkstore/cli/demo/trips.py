@@ -1,6 +1,6 @@
 """The demo's input: trips that a seeded generator makes up, or trips read from a file.
 
-What is generated is called so wherever it is shown (`GENERATED`).
+Generated trips are called so wherever they are shown (`GENERATED`).
 The made-up city has TLC's numbering, 263 zones, and:
 
 - a centre (the ids TLC gives to Manhattan) with most pickups, a few very popular zones, three airports;
@@ -58,7 +58,7 @@ _CITY_SEED: Final = 1811  # the map is the same for every seed of trips
 
 @dataclass(frozen=True)
 class _City:
-    """Where zones lie, and how often each is left and reached. Row and column `i` stand for zone `i + 1`."""
+    """Places of zones, and how often a trip begins or ends in each. Row and column `i` stand for zone `i + 1`."""
 
     pickups: Floats  # (regime, zone), rows sum to 1
     reach: Floats  # (zone, zone), rows are cumulative probabilities

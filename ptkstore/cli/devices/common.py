@@ -1,4 +1,4 @@
-"""What the commands about devices have in common: the folder of a device, and what its errors ask for."""
+"""Common parts of the commands about devices: the folder of a device, and its errors."""
 
 from __future__ import annotations
 

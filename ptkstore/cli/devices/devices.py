@@ -1,4 +1,4 @@
-"""What a device of this machine has lost, and what it may lose: `ptk device`."""
+"""The loss of a device of this machine, so far and at most: `ptk device`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ device_app.command("simulate")(simulate)
 
 
 class By(StrEnum):
-    """What the reports of a device are added up by."""
+    """Things by which the reports of a device are added up."""
 
     PTK = "ptk"
     STREAM = "stream"

@@ -38,7 +38,7 @@ ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losse
 
 
 class By(StrEnum):
-    """What an odometer is read of."""
+    """Things that have an odometer."""
 
     BLOCK = "block"
     LINE = "line"
@@ -48,7 +48,7 @@ class By(StrEnum):
 
 
 class Form(StrEnum):
-    """What a report is written as."""
+    """Forms of a report."""
 
     JSON = "json"
     HTML = "html"
@@ -95,7 +95,7 @@ def budget(
 
 
 def _print_local(store: Store, stream: str, *, as_json: bool) -> None:
-    """What devices lose: of blocks there is nothing to show, whatever it is asked by."""
+    """Print the loss of devices; there are no blocks to show, whatever `by` asks for."""
     rows = local_rows(store.odometers(stream))
     if not as_json:
         rows = [{**row, "ptk": row["ptk"] or ALL_PTKS} for row in rows]

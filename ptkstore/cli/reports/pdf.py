@@ -74,7 +74,7 @@ def _rows(table: Table) -> Iterator[_Line]:
 
 
 def _widths(table: Table) -> list[int]:
-    """What the columns want, the widest shortened until all fit."""
+    """Return the widths that the columns want, the widest shortened until all fit."""
     widths = [max(1, *(len(row[n]) for row in (table.header, *table.rows))) for n in range(len(table.header))]
     while sum(widths) + 2 * (len(widths) - 1) > _COLUMNS:
         widths[widths.index(max(widths))] -= 1

@@ -249,13 +249,13 @@ def _summary(changes: Sequence[Change]) -> str:
 
 
 def _done(changes: Sequence[Change]) -> str:
-    """What was done: `done: 1 registered, 3 unchanged`."""
+    """Count what was done: `done: 1 registered, 3 unchanged`."""
     count = Counter(change.action for change in changes)
     return "done: " + ", ".join(f"{count[action]} {word}" for action, word in _DONE.items() if count[action])
 
 
 def _rooms(changes: Sequence[Change]) -> list[str]:
-    """What the plan leaves on each stream."""
+    """Return a line on the room that the plan leaves on each stream."""
     rooms = {change.stream: change.room for change in changes if change.room is not None}
     verb = "without what is refused" if not all(change.acceptable for change in changes) else "after this"
     return [
@@ -267,7 +267,7 @@ def _rooms(changes: Sequence[Change]) -> list[str]:
 
 
 def _returning(version: int) -> str:
-    """What becomes of the versions of a name that was deregistered."""
+    """Say how the versions of a deregistered name continue."""
     if not version:
         return "comes back: its name was deregistered before"
     return f"comes back: its versions continue after v{version}; the state continues if the estimator is the same"

@@ -84,7 +84,7 @@ def backup(
 ) -> None:
     """Copy a SQLite catalog to a new file, also while the service runs; for PostgreSQL use pg_dump.
 
-    Keys are not in it, and must not lie beside it.
+    The copy has no keys. Never keep keys beside it.
     """
     with closing(_service(home)) as service, progress(f"copying the catalog to {file.name}"):
         service.catalog_schema.copy_to(file.absolute())

@@ -45,8 +45,8 @@ def status(
 ) -> None:
     """Show whether the store is healthy, what needs you, and what happened in the last day.
 
-    Needs you: parts of the service that fail, exposure checks that fail, trainings that failed in the last seven days,
-    PTKs that were given up, subscriptions that fail or have dead letters. You see what your roles allow.
+    It lists what fails: parts of the service, exposure checks, trainings of the last seven days, and subscriptions.
+    It also lists dead letters and PTKs that were given up. You see what your roles allow.
     """
     if watch and as_json:
         raise InvalidRequest("--watch is for people and --json for programs: give one of them")

@@ -51,7 +51,7 @@ def ui(
     """Open the console of a home on this machine, signed in by a link that works once.
 
     If no server answers on the port, this command serves the API and the console until it is interrupted. The link
-    works for two minutes, at this address alone. Whoever opens it acts for the team, and is an administrator.
+    works for two minutes, at this address alone. The person who opens it acts for the team, and is an administrator.
     """
     settings = load_settings(home)
     check_store(settings)

@@ -71,6 +71,6 @@ def server_answers(port: int) -> bool:
 
 
 def _say(text: str, where: Console = console) -> None:
-    """What nobody can hear, on a full disk or a closed pipe, does not end the service."""
+    """A message that cannot be written, on a full disk or a closed pipe, does not end the service."""
     with suppress(OSError, SystemExit):  # of a closed pipe Rich makes an exit
         where.print(text, markup=False, highlight=False, soft_wrap=True)

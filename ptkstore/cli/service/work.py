@@ -23,7 +23,7 @@ def work(
     """Do due work on this machine until none is left, then end; `ptk up` does it for good.
 
     It waits for work that others do and for the next publish tick. It closes no window: the schedule of `ptk up` and
-    `ptk close` do. A delivery that failed is left for later.
+    `ptk close` do. It does not retry a delivery that failed.
     """
     with progress("looking for due work") as tell:
         done = store.service.work_until_idle(at_once, tell)

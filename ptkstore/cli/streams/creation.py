@@ -151,7 +151,7 @@ def _domain(text: str, schema: dict[str, str]) -> dict[str, list[str | int | boo
 
 
 def _value(text: str, kind: str | None) -> str | int | bool:
-    """A value as its column holds it; the text itself where that is impossible, for the policy to refuse."""
+    """Return a value of the column's type, or the text itself if that is impossible. The policy refuses it then."""
     if kind == "bool":
         return {"true": True, "false": False}.get(text.lower(), text)
     try:

@@ -133,7 +133,7 @@ def _exposed(exposure: Exposure) -> dict[str, Any]:
 
 
 def _rest(policy: Policy) -> dict[str, Any]:
-    """What a policy says beside the summary; of rows or blocks where there are any."""
+    """Return the fields of a policy beside the summary; those of rows or blocks if there are any."""
     if policy.on_devices:
         return {}
     return {**_later(policy), **_of_scheduler(policy), **_shared(policy)}
@@ -149,7 +149,7 @@ def _exposure_text(exposure: Exposure) -> str:
 
 
 def _shared(policy: Policy) -> dict[str, Any]:
-    """Who pays from which part of a block's budget, and into how many parts a window's rows are dealt."""
+    """Return the lines of a block's budget, and the parts of a window's rows."""
     sharing = policy.sharing
     lines = policy.lines
     document: dict[str, Any] = {
@@ -182,7 +182,7 @@ def _later(policy: Policy) -> dict[str, Any]:
 
 
 def _of_scheduler(policy: Policy) -> dict[str, Any]:
-    """What a policy says of its scheduler."""
+    """Return the fields of the policy's scheduler."""
     match policy.scheduler:
         case Scheduler.ADAPTIVE:
             return {"scheduler_mode": policy.scheduler_mode.value}
@@ -198,7 +198,7 @@ def _of_scheduler(policy: Policy) -> dict[str, Any]:
 
 
 def _units(policy: Policy) -> dict[str, Any]:
-    """What a policy says beyond the record, where it does."""
+    """Return the privacy unit, if it is not the record, and what blocks are by."""
     document: dict[str, Any] = {}
     if policy.unit_column is not None:
         document |= {"unit_column": policy.unit_column, "max_rows_per_unit": policy.max_rows_per_unit}

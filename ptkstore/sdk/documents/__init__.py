@@ -1,1 +1,1 @@
-"""What the client knows, as documents of the HTTP API and back again."""
+"""Things of the client as documents of the HTTP API, and back again."""

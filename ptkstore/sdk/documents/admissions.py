@@ -1,4 +1,4 @@
-"""What a stream says of a team's changes, as the document of the HTTP API and back again."""
+"""A stream's answer to a team's changes as the document of the HTTP API, and back again."""
 
 from __future__ import annotations
 

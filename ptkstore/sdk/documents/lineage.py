@@ -1,4 +1,4 @@
-"""Where a published state comes from, read from manifests, and where a window's rows went, as documents."""
+"""The ancestors of a published state, read from manifests, and the versions that a window went into, as documents."""
 
 from __future__ import annotations
 

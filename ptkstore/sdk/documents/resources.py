@@ -256,7 +256,7 @@ def _spent_of(document: Mapping[str, Any]) -> Spent:
 
 
 def _epsilon(document: Mapping[str, Any]) -> Decimal | None:
-    """What a block may lose; a stream whose rows stay on devices has none, and is shown with 0."""
+    """Return the capacity of a block; 0 for a stream whose rows stay on devices, which has no blocks."""
     epsilon = None if document["epsilon"] is None else _decimal(document["epsilon"])
     return None if not epsilon and document.get("rows") == RowPlace.ON_DEVICES else epsilon
 

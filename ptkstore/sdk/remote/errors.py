@@ -35,7 +35,7 @@ def is_problem(document: Any) -> bool:
 
 
 def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
-    """Return the error that a refusal stands for; `document` is its body, None if that is no JSON.
+    """Return the error of a refusal; `document` is its body, None if that is no JSON.
 
     A server repeats no text that cannot be a name; the `path` that was asked has it.
     """
@@ -70,6 +70,6 @@ def _name_in(path: str) -> str:
 
 
 def _unexplained(status: int) -> str:
-    """What is said of an answer that is not one of our server's."""
+    """Return the message about an answer that is not one of our server's."""
     message = f"the server answered {status}"
     return message if status >= 500 else f"{message} as no store does: is this the address of its HTTP API?"

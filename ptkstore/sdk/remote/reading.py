@@ -1,4 +1,4 @@
-"""What can be read of a store behind the HTTP API."""
+"""Reads of a store behind the HTTP API."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BUNDLE = "application/x-tar"
 
 
 class RemoteRepositories:
-    """What `StoreService` has for team repositories, over HTTP."""
+    """Methods of `StoreService` for team repositories, over HTTP."""
 
     _http: Transport
 

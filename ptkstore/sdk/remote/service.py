@@ -296,12 +296,12 @@ def _version_in(document: Mapping[str, Any]) -> int:
 
 
 def _answers_of(document: Mapping[str, Any]) -> Answers:
-    """What a lookup was answered with; servers of before do not say whose word it is."""
+    """Return the answers to a lookup. Older servers do not say whose word they are."""
     assured = {view: assured_of(one) for view, one in document.get("assured", {}).items()}
     return Answers(document["results"], assured)
 
 
 def _asserted_of(document: Mapping[str, Any]) -> tuple[Assurance, tuple[str, ...]]:
-    """What a budget rests on; of a server of before nothing better is known than that teams may vouch for it."""
+    """Return the assurance of a budget. An older server does not tell it, so teams may vouch for it."""
     minimum = Assurance(document.get("minimum_assurance", Assurance.ASSERTED))
     return minimum, tuple(document.get("asserted_ptks", ()))

@@ -15,7 +15,7 @@ from ptkstore.sdk.subscriptions import followed_of
 
 
 class RemoteSubscribing:
-    """What `StoreService` has on subscriptions, over HTTP."""
+    """Methods of `StoreService` about subscriptions, over HTTP."""
 
     _http: Transport
 

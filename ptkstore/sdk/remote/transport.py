@@ -188,7 +188,7 @@ class Transport:
 
 
 def path_of(*parts: object) -> str:
-    """Return a path below /v1; whatever a part holds, it stays one part."""
+    """Return a path below /v1; each part stays one part, whatever its characters."""
     return "/".join(("v1", *(_quoted(str(part)) for part in parts)))
 
 
@@ -226,8 +226,8 @@ def _unanswered(why: str, lost: bool) -> PtkStoreError:
 def read(response: httpx.Response, part: Callable[[Any], _T]) -> _T:
     """Return what `part` takes out of the document in an answer.
 
-    An answer that holds no document, or not the one that is read, did not come from a store like ours: of a request
-    that changes something nobody knows then whether it was done.
+    An answer without the expected document did not come from a store like ours. Nobody knows then whether a request
+    that changes something was done.
     """
     try:
         return part(response.json())

@@ -1,4 +1,4 @@
-"""What a plan says of a PTK that devices train: what they lose, and whether they send as many reports as it needs."""
+"""The plan of a PTK that devices train: their loss, and whether they send as many reports as it needs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _brought(service: StoreService, stream: str, policy: Policy) -> int | None:
 
 @dataclass(frozen=True)
 class VerdictAsked:
-    """What one verdict on a model that devices train costs a test block of a labelled stream."""
+    """The loss of one verdict on a model that devices train, from a test block of a labelled stream."""
 
     stream: str
     epsilon: float

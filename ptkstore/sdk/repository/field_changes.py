@@ -1,4 +1,4 @@
-"""Which fields of a registered PTK a declaration changes."""
+"""Fields of a registered PTK that a declaration changes."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def source_of_imported(things: Sequence[Any]) -> Source:
     Raises
     ------
     InvalidRequest
-        One is defined where it cannot be imported, is installed, or lies in another folder than the first.
+        One is defined where it cannot be imported, is installed, or is in another folder than the first.
     """
     modules = [_module_of(thing) for thing in things]
     roots = {name: _root(name) for name in modules}
@@ -194,7 +194,7 @@ def _imports(content: bytes, package: str, file: Path) -> list[str]:
 
 
 def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All that may be run of a module: what only type checkers read is left out."""
+    """Return all that may be run of a module, without what only type checkers read."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and _is_for_types(node.test):
             for other in node.orelse:
