@@ -104,6 +104,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "consumers.subscriptions:list_subscriptions",
             "List subscriptions: how far each has heard, whether its endpoint answers, what it missed.",
         ),
+        "subscription": Entry("consumers.subscriptions:subscription_app", "Checks of one subscription."),
         "deliveries": Entry(
             "consumers.subscriptions:deliveries",
             "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",

@@ -133,6 +133,7 @@ class Action(StrEnum):
     SUBSCRIPTION_LIST = "subscription.list", _rule(_D, _C, _A, reach=Reach.ANY, traced=False)
     SUBSCRIPTION_READ = "subscription.read", _rule(_D, _C, _A, own=True, traced=False)
     SUBSCRIPTION_ROTATE = "subscription.rotate", _rule(_D, _C, _A, own=True)
+    SUBSCRIPTION_TEST = "subscription.test", _rule(_D, _C, _A, own=True)
     SUBSCRIPTION_REDELIVER = "subscription.redeliver", _rule(_D, _C, _A, own=True)
     SUBSCRIPTION_ENABLE = "subscription.enable", _rule(_D, _C, _A, own=True)
     SUBSCRIPTION_DISABLE = "subscription.disable", _rule(_D, _C, _A, own=True)

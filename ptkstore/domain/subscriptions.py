@@ -14,6 +14,7 @@ from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 
 EVENT_TYPE = "ptk.state.published"
+TEST_TYPE = "ptk.subscription.test"
 FIRST_RETRY = timedelta(seconds=1)
 LONGEST_RETRY = timedelta(hours=4)
 GIVE_UP_AFTER_ATTEMPTS = 36  # about four days of retries at the waits above
@@ -130,6 +131,17 @@ def stream_name(endpoint: str) -> str | None:
 def message_id(subscription_id: str, number: int) -> str:
     """Return the `webhook-id`: the same for every attempt at one delivery, redeliveries included."""
     return f"msg_{subscription_id}_{number:08d}"
+
+
+def message_id_of_test(subscription_id: str, name: str) -> str:
+    """Return the `webhook-id` of a test event, which no version of any subscription has."""
+    return f"test_{subscription_id}_{name}"
+
+
+def event_of_test(subscription: Subscription, now: datetime) -> Mapping[str, Any]:
+    """Return the body of a test event: it names the subscription, and no version, state or manifest."""
+    data = {"subscription_id": subscription.id, "ptk_id": subscription.ptk_id}
+    return {"type": TEST_TYPE, "timestamp": now.isoformat(), "data": data}
 
 
 def retry_wait(message: str, attempt: int, requested: timedelta | None = None) -> timedelta:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptkstore.application.delivery.read_deliveries import DeliveryState
+    from ptkstore.application.delivery.send_test_event import TriedEndpoint
     from ptkstore.application.devices.issue_tickets import Issued
     from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.application.ledger.export_ledger import Export
@@ -234,6 +235,9 @@ class StoreService(Protocol):
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
         """Send dead letters again; how many wait for it."""
+
+    def send_test_event(self, subscription_id: str) -> TriedEndpoint:
+        """Send a test event to an endpoint; how it was taken."""
 
     def disable_subscription(self, subscription_id: str) -> None:
         """Send nothing until it is enabled again."""

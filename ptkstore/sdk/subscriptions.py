@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.delivery.read_deliveries import DeliveryState
+from ptkstore.application.delivery.send_test_event import TriedEndpoint
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest
@@ -83,6 +84,21 @@ class SubscriptionMethods:
         """
         return self._service.rotate_secret(subscription_id, overlap_of(overlap_hours))
 
+    def test_subscription(self, subscription_id: str) -> Document:
+        """Send a signed test event of the type `ptk.subscription.test`, once; it is no version and no delivery.
+
+        Returns
+        -------
+        dict
+            `delivered`, and the `code` of the failure if the endpoint did not take it.
+
+        Raises
+        ------
+        Refused
+            The subscription is disabled, or its team has no role that may subscribe.
+        """
+        return tested_document(self._service.send_test_event(subscription_id))
+
     def redeliver(
         self, subscription_id: str, version: int | None = None, since: datetime | str | None = None
     ) -> int:
@@ -135,6 +151,16 @@ def subscription_document(followed: DeliveryState) -> Document:
         "disabled_at": _text(one.disabled_at),
         "disabled_code": one.disabled_code,
         "missed": followed.missed,
+    }
+
+
+def tested_document(tested: TriedEndpoint) -> Document:
+    """Write how an endpoint took a test event."""
+    return {
+        "id": tested.subscription_id,
+        "message_id": tested.message_id,
+        "delivered": tested.delivered,
+        "code": tested.code,
     }
 
 

@@ -65,6 +65,17 @@ class RotatedSecret(Wire):
     secret: str
 
 
+class Tested(Wire):
+    """How the endpoint took a test event."""
+
+    id: str
+    message_id: Annotated[str, Field(description="the `webhook-id`; no version has it")]
+    delivered: bool
+    code: Annotated[
+        str | None, Field(description="why it was not delivered, as attempts at versions have it")
+    ]
+
+
 class RedeliverIn(Wire, json_schema_extra={"examples": [{"version": 7}]}):
     """Which dead letters to send again: of one version, those since a time, or all."""
 

@@ -36,6 +36,16 @@ class Subscribing(Recording):
                 subscription_id, overlap, begin=self.read, clock=self.clock, keys=self.keys
             )
 
+    def send_test_event(self, subscription_id: str) -> application.delivery.send_test_event.TriedEndpoint:
+        with self._recorded(Action.SUBSCRIPTION_TEST, "subscription", subscription_id):
+            return application.delivery.send_test_event.send_test_event(
+                subscription_id,
+                begin=self.read,
+                clock=self.clock,
+                keys=self.keys,
+                messenger=self.messenger,
+            )
+
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         with self._recorded(Action.PTK_NOTIFY, "ptk", ptk_id):
             return application.delivery.subscribe.notify_new_ptk_state(

@@ -13,7 +13,7 @@ VERBS = {
     "allocate", "answer", "authorize", "average", "claim", "close", "collect", "compare", "create", "deliver", "detect",
     "diff", "evaluate", "evolve", "exchange", "expire", "export", "forget", "grant", "ingest", "issue",
     "materialize", "place", "prepare", "profile", "read", "recommend", "record", "recover", "redeliver",
-    "register", "resume", "revoke", "rollback", "rotate", "schedule", "simulate", "subscribe", "trace", "train",
+    "register", "resume", "revoke", "rollback", "rotate", "schedule", "send", "simulate", "subscribe", "trace", "train",
     "upgrade", "validate",
 }  # fmt: skip
 _DOTTED = re.compile(r"(?:ptkstore\.)?application\.(\w+\.\w+)")

@@ -75,6 +75,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/subscriptions/{subscription_id}/deliveries"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/rotate"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/redeliver"): ({D, C, A}, OWN),
+    ("POST", "/v1/subscriptions/{subscription_id}/test"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/disable"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/enable"): ({D, C, A}, OWN),
     ("DELETE", "/v1/subscriptions/{subscription_id}"): ({D, C, A}, OWN),

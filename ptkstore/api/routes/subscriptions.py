@@ -15,7 +15,12 @@ from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc
-from ptkstore.sdk.subscriptions import deliveries_document, overlap_of, subscription_document
+from ptkstore.sdk.subscriptions import (
+    deliveries_document,
+    overlap_of,
+    subscription_document,
+    tested_document,
+)
 from ptkstore.wire.base import Page, PtkId
 from ptkstore.wire.base import SubscriptionId as Id
 from ptkstore.wire.subscriptions import (
@@ -28,6 +33,7 @@ from ptkstore.wire.subscriptions import (
     Subscribed,
     SubscriptionIn,
     SubscriptionOut,
+    Tested,
 )
 
 resource = Resource("subscriptions")
@@ -101,6 +107,21 @@ def rotate_subscription_secret(
     """Sign with a new secret, shown this once; for the overlap messages carry the old signature too."""
     secret = caller.service.rotate_secret(subscription_id, overlap_of(body.overlap_hours))
     return {"id": subscription_id, "secret": secret}
+
+
+@resource.route(
+    "POST",
+    "/subscriptions/{subscription_id}/test",
+    Action.SUBSCRIPTION_TEST,
+    asks_outside=True,
+    response_model=Tested,
+)
+def send_test_event(subscription_id: SubscriptionId, caller: WhoAsks) -> dict[str, Any]:
+    """Send a signed event of the type `ptk.subscription.test`, once, and say how the endpoint took it.
+
+    It names the subscription and no version. It is not retried, and changes nothing of the subscription.
+    """
+    return tested_document(caller.service.send_test_event(subscription_id))
 
 
 @resource.route(

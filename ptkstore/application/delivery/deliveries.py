@@ -80,7 +80,7 @@ def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses
     """Return the messages of these claimed jobs; a job whose subscription has ended sends nothing, and is omitted."""
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.dead_letters_of(names)
-    may_hear = cache(partial(_may_hear, uow))
+    hears = cache(partial(may_hear, uow))
     body = cache(partial(_body, cache(uow.versions.get), manifests))
     sendable = []
     for job, name in zip(jobs, names, strict=True):
@@ -88,7 +88,7 @@ def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses
         if subscription is None:
             continue
         try:
-            sendable.append(_outgoing(job, subscription, letters.get(name, ()), may_hear, body))
+            sendable.append(_outgoing(job, subscription, letters.get(name, ()), hears, body))
         except _BROKEN:  # this one fails like any attempt, and holds up no other
             sendable.append(Outgoing(job, subscription, job.position + 1, outcome=NotDelivered(FAILED)))
     return sendable
@@ -155,7 +155,7 @@ def _outgoing(
     job: Job,
     subscription: Subscription,
     letters: Sequence[DeadLetter],
-    may_hear: Callable[[str, str], bool],
+    hears: Callable[[str, str], bool],
     body: Callable[[str, int, tuple[DeadLetter, ...], bool], bytes],
 ) -> Outgoing:
     redelivers = job.kind is JobKind.REDELIVER
@@ -163,7 +163,7 @@ def _outgoing(
     if redelivers and not requested:
         return Outgoing(job, subscription, 0, outcome=Delivered())
     number = requested[0] if redelivers else job.position + 1
-    if not may_hear(subscription.team, subscription.ptk_id):
+    if not hears(subscription.team, subscription.ptk_id):
         return Outgoing(job, subscription, number, outcome=NotDelivered(NO_ROLE))
     missed = () if redelivers else tuple(one for one in letters if not one.told and one.number < number)
     message = body(subscription.ptk_id, number, missed, redelivers)
@@ -184,8 +184,8 @@ def _body(
     return canonical_json(event).encode()
 
 
-def _may_hear(uow: CatalogView, team: str, ptk_id: str) -> bool:
-    """Whether the team could still subscribe; whoever subscribed in the store's home has no team."""
+def may_hear(uow: CatalogView, team: str, ptk_id: str) -> bool:
+    """Tell whether the team could still subscribe; whoever subscribed in the store's home has no team."""
     if not team:
         return True
     stream = uow.streams.get(uow.ptks.stream_of(ptk_id))

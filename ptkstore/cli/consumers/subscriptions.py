@@ -26,6 +26,8 @@ Subscription = Annotated[
     str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
 ]
 
+subscription_app = typer.Typer(no_args_is_help=True, help="Checks of one subscription.")
+
 _COLUMNS = "id ptk_id team endpoint key heard_of_version status failures last_code missed"
 # before the first message, `heard_of_version` is the version that was there already
 _TITLES = {"heard_of_version": "after version"}
@@ -64,6 +66,15 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
         if value is not None:
             console.print(f"[bold]{name}[/]: {one_line(value)}", highlight=False)
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
+
+
+@subscription_app.command("test")
+@reads
+def send_test_event(store: Store, subscription_id: Subscription) -> Done:
+    """Send a signed test event to the endpoint of a subscription, once, and say how it was taken."""
+    tested = store.test_subscription(subscription_id)
+    how = "took the test event" if tested["delivered"] else f"did not take the test event: {tested['code']}"
+    return Done(tested, f"the endpoint of {subscription_id} {how}")
 
 
 @reads

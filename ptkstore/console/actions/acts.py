@@ -72,6 +72,8 @@ class Act:
         Sentences that say what will happen.
     back : str
         The page that shows what has changed.
+    asks_outside : bool
+        What is done waits for a host whose name somebody chose.
     secret : bool
         What is done makes something new each time, and shows a secret once.
     """
@@ -88,6 +90,7 @@ class Act:
     back: str
     fields: Sequence[Field] = field(default=())
     secret: bool = False
+    asks_outside: bool = False
 
     def named(self, names: Mapping[str, str]) -> Named:
         """Return what the table of roles is held against."""

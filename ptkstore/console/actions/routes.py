@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, Protocol
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -29,6 +30,7 @@ from ptkstore.wiring.identity import Identity
 PREFIX: Final = "/act"
 FORM_REFUSED: Final = "form-refused"
 FIELD_MOST: Final = 200
+OUTSIDE_AT_ONCE: Final = 8
 _OURS: Final = ("form_key", "confirm")
 # What a name in a path is called, and which texts can be one.
 _NAMED: Final = {
@@ -94,6 +96,11 @@ class ActionRoutes:
         self._service, self._identity, self._frame, self._prefix = service, identity, frame, prefix
         self._confirmations = Confirmations()
 
+    @cached_property
+    def _outside(self) -> CapacityLimiter:
+        """Threads that wait for hosts of others: those that do not answer hold up no other page."""
+        return CapacityLimiter(OUTSIDE_AT_ONCE)
+
     def routes(self) -> list[Route]:
         """Return a route for each action, to be asked by GET and done by POST."""
         return [Route(PREFIX + act.path, self._answering(act), methods=["GET", "POST"]) for act in ACTS]
@@ -109,7 +116,10 @@ class ActionRoutes:
                 sent = dict(request.query_params)
                 return await to_thread.run_sync(self._guarded, self._asked, act, request, session, sent)
             form = await form_of(request)
-            return await to_thread.run_sync(self._guarded, self._done, act, request, session, form)
+            limiter = self._outside if act.asks_outside else None
+            return await to_thread.run_sync(
+                self._guarded, self._done, act, request, session, form, limiter=limiter
+            )
 
         return answer
 

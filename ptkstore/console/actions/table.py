@@ -8,6 +8,7 @@ from typing import Final
 from ptkstore.console.actions.acts import Act, Ask, Done, Field, yes
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import STREAM_ROLES, Action, Grant, Role
+from ptkstore.domain.subscriptions import TEST_TYPE
 from ptkstore.sdk.subscriptions import overlap_of
 from ptkstore.wire.identity import GrantIn
 from ptkstore.wire.ptks import RollbackIn
@@ -66,6 +67,19 @@ def _rotate_says(ask: Ask) -> Sequence[str]:
 def _rotate(ask: Ask) -> Done:
     secret = ask.service.rotate_secret(_subscription(ask), overlap_of(ask.document.overlap_hours))
     return Done(f"{_subscription(ask)} has a new secret.", secret)
+
+
+def _test_says(ask: Ask) -> Sequence[str]:
+    return (
+        f"One signed message of the type {TEST_TYPE} is sent to the endpoint of {_subscription(ask)}, now.",
+        "It names the subscription and no version. Whatever the answer, nothing about the subscription changes.",
+    )
+
+
+def _test(ask: Ask) -> Done:
+    tested = ask.service.send_test_event(_subscription(ask))
+    how = "took the test event" if tested.delivered else f"did not take the test event: {tested.code}"
+    return Done(f"The endpoint of {_subscription(ask)} {how}.")
 
 
 def _roll_back_says(ask: Ask) -> Sequence[str]:
@@ -206,6 +220,19 @@ ACTS: Final = (
             ),
         ),
         secret=True,
+    ),
+    Act(
+        "/subscriptions/{subscription_id}/test",
+        Action.SUBSCRIPTION_TEST,
+        "Send a test event",
+        "Send a test event",
+        "subscription",
+        _subscription,
+        None,
+        _test_says,
+        _test,
+        _DELIVERIES,
+        asks_outside=True,
     ),
     Act(
         "/ptks/{ptk_id}/rollback",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.application.delivery.read_deliveries import DeliveryState
+from ptkstore.application.delivery.send_test_event import TriedEndpoint
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of
@@ -33,6 +34,10 @@ class RemoteSubscribing:
         body = {"overlap_hours": overlap.total_seconds() / 3600}
         path = path_of("subscriptions", subscription_id, "rotate")
         return self._http.ask("POST", path, lambda one: str(one["secret"]), body, repeatable=False)
+
+    def send_test_event(self, subscription_id: str) -> TriedEndpoint:
+        path = path_of("subscriptions", subscription_id, "test")
+        return self._http.ask("POST", path, _tested, repeatable=False)
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         path = path_of("ptks", ptk_id, "notify")
@@ -63,6 +68,10 @@ class RemoteSubscribing:
         path = path_of("subscriptions", subscription_id, "deliveries")
         parts = list(self._http.documents(path, followed_of))
         return replace(parts[-1], dead_letters=tuple(one for part in parts for one in part.dead_letters))
+
+
+def _tested(document: Mapping[str, Any]) -> TriedEndpoint:
+    return TriedEndpoint(document["id"], document["message_id"], document["code"])
 
 
 def _subscribed(document: Mapping[str, Any]) -> tuple[Subscription, str]:

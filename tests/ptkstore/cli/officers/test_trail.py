@@ -44,6 +44,7 @@ CHANGING = {
     "resume": "ptk.resume",
     "subscribe": "subscription.create",
     "redeliver": "subscription.redeliver",
+    "subscription test": "subscription.test",
     "disable": "subscription.disable",
     "enable": "subscription.enable",
     "rotate-secret": "subscription.rotate",
