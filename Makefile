@@ -99,6 +99,10 @@ docs: setup ## build the documentation site into build/site; fails where a link 
 docs-serve: setup ## show the documentation site at http://127.0.0.1:8000, and changes of pages as they are saved
 	@$(bin)/mkdocs serve --config-file infra/docs/mkdocs.yml
 
+.PHONY: notebooks
+notebooks: setup ## run examples/notebooks; fails where a cell fails or a stored output is stale (NOTEBOOKS="01 04", WRITE=1 stores)
+	@$(bin)/python examples/notebooks/execute.py $(NOTEBOOKS) $(if $(WRITE),--write)
+
 .PHONY: release-check
 release-check: setup ## build both distributions into dist/ and check what a release needs
 	@infra/release-check
