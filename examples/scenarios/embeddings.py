@@ -23,19 +23,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from _common import arguments, losses, models, ratings, runs
-from _common.curves import Featurizer, Task
+from _common.curves import Task
 from _common.taste import tastes
-from scipy.sparse import csr_matrix
-from sklearn.decomposition import NMF
-
-from ptklib import UserEmbeddings
+from _common.user_vectors import N_FACTORS, user_vectors
 
 PATHS = {
     "books": "ratings of the domain the PTK learns from: user_id, item_id, rating",
     "music": "ratings of the domain of the task, with the same user ids",
 }
-DELTA = 1e-4
-N_FACTORS = 10
 N_ITEMS = {"books": 1000, "music": 500}
 ROWS_PER_USER = 50
 TEST_USERS = 0.4
@@ -60,7 +55,7 @@ def tasks(books: pd.DataFrame, music: pd.DataFrame) -> list[Task]:
     }
     n_books, n_users = past["item_id"].nunique(), past["user_id"].nunique()
     ptk = f"UserEmbeddings, {N_FACTORS} factors of {n_books:,} books, of {n_users:,} users"
-    train_ptk = partial(user_vectors, past)
+    train_ptk = partial(user_vectors, past, rows_per_user=ROWS_PER_USER)
     return [
         Task(  # type: ignore[call-arg]
             "choice of music, by books", "log loss", ptk, len(past), *parts["choice"], "chosen",
@@ -72,28 +67,6 @@ def tasks(books: pd.DataFrame, music: pd.DataFrame) -> list[Task]:
             order="user_id",
         ),
     ]  # fmt: skip
-
-
-def user_vectors(past: pd.DataFrame, epsilon: float | None) -> Featurizer:
-    """Train on the past; a user's features are its vector, from its own past rows, as shares of its length."""
-    users, items = (sorted(int(v) for v in past[c].unique()) for c in ("user_id", "item_id"))
-    if epsilon is None:
-        at = [np.searchsorted(v, past[c]) for v, c in ((users, "user_id"), (items, "item_id"))]
-        matrix = csr_matrix((np.ones(len(past)), tuple(at)), shape=(len(users), len(items)))
-        found = NMF(
-            N_FACTORS, solver="mu", beta_loss="kullback-leibler", init="nndsvda", max_iter=200, random_state=0
-        ).fit_transform(matrix)
-        vectors = pd.DataFrame(found, index=users)
-    else:
-        ptk = UserEmbeddings(
-            "user_id", "item_id", users=users, items=items, n_factors=N_FACTORS,
-            max_rows_per_user=ROWS_PER_USER, epsilon=epsilon, delta=DELTA,
-        ).fit(past)  # fmt: skip
-        local = pd.DataFrame(ptk.transform(past), index=past["user_id"])
-        vectors = local[~local.index.duplicated()]
-    shares = vectors.div(np.maximum(vectors.sum(axis=1), 1e-9), axis=0)
-    shares.columns = [f"factor_{i}" for i in range(N_FACTORS)]
-    return lambda rows: shares.reindex(rows["user_id"])
 
 
 def main(argv: list[str] | None = None) -> int:

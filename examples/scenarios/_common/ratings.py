@@ -22,6 +22,14 @@ def load(path: Path) -> pd.DataFrame:
     return table.astype(np.int64)
 
 
+def load_in_order(path: Path) -> pd.DataFrame:
+    """Read a file as `load` does, in the order of its column ``rated_at``."""
+    if "rated_at" not in pq.read_schema(path).names:
+        raise SystemExit(f"{path} has no column rated_at: ratings need times")
+    order = pd.read_parquet(path, columns=["rated_at"])["rated_at"].argsort(kind="stable")
+    return load(path).iloc[order].reset_index(drop=True)
+
+
 def generate(n_rows: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Make up ratings of two domains by users whose tastes, of three kinds, hold in both."""
     rng = np.random.default_rng(seed)
@@ -43,12 +51,14 @@ def generate(n_rows: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     return domains[0], domains[1]
 
 
-def choices(ratings: pd.DataFrame, seed: int) -> pd.DataFrame:
+def choices(ratings: pd.DataFrame, seed: int, known: pd.DataFrame | None = None) -> pd.DataFrame:
     """Pair each rated item with one that its user did not rate, drawn by popularity: label ``chosen``.
 
-    As both kinds of rows have items of the same popularity, only the user's taste tells them apart.
+    As both kinds of rows have items of the same popularity, only the user's taste tells them apart. Items that the
+    user rated in `known`, by default in `ratings`, are never drawn.
     """
-    taken = ratings["user_id"].to_numpy() * 2**32 + ratings["item_id"].to_numpy()
+    rated = ratings if known is None else known
+    taken = rated["user_id"].to_numpy() * 2**32 + rated["item_id"].to_numpy()
     users, items = ratings["user_id"].to_numpy(), ratings["item_id"].to_numpy().copy()
     np.random.default_rng(seed).shuffle(items)
     free = ~np.isin(users * 2**32 + items, taken)
