@@ -24,7 +24,7 @@ from rich.text import Text
 
 from ptkstore.cli.counting import counted as counted
 from ptkstore.cli.tables import fitting
-from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError
+from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
 from ptkstore.sdk.store import HomeStore, Store, connect, open_home
 from ptkstore.settings import CATALOG, Settings, load_settings
 
@@ -42,6 +42,16 @@ DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
 URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
+_LISTED_BY = {
+    "stream": "ptk stream list",
+    "PTK": "ptk list",
+    "published version of PTK": "ptk list",
+    "team": "ptk team list",
+    "token": "ptk token list",
+    "grant": "ptk grant list",
+    "subscription": "ptk subscriptions",
+}
+"""The command that lists the names of a kind: where to look for one that is unknown and near none."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -67,6 +77,8 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
         try:
             command(*args, **kwargs)
         except PtkStoreError as error:
+            if type(error) is UnknownName and not error.hint and error.kind in _LISTED_BY:
+                error.hint = f"see: {_LISTED_BY[error.kind]}"
             if kwargs.get("as_json"):
                 print_json({"error": {"code": error.code, "message": str(error)}})
             else:

@@ -80,7 +80,8 @@ def shown(overview: Overview) -> Group:
     if needs:
         parts += [Text("\nNeeds you", "bold"), _lines(needs)]
     else:
-        parts.append(Text("Nothing needs you.", "green"))
+        else_ = "" if overview.healthy else " else"
+        parts.append(Text(f"Nothing{else_} needs you.", "green" if overview.healthy else ""))
     waiting = list(_some(overview.waiting, lambda one: (one.ptk_id, _waiting(one.waits_for, one.since))))
     if waiting:
         parts += [Text(f"\nWaiting: {counted(overview.waiting.count, 'PTK')}", "bold"), _lines(waiting)]

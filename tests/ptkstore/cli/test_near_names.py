@@ -49,3 +49,19 @@ def test_a_name_that_is_mistyped_is_told_with_the_right_one(line: Line) -> None:
             right = {"taxi.sped": "taxi.speed", "taxy": "taxi", "weathr": "weather"}
             (wanted,) = [right[word] for word in words if word in right]
             assert f"did you mean '{wanted}'" in line.run(*words, code=2).stderr
+
+
+FAR = {
+    ("stream", "show", "q"): "ptk stream list",
+    ("resume", "q.q"): "ptk list",
+    ("featurize", "q.q", "x.csv", "-o", "y.parquet"): "ptk list",
+    ("token", "revoke", "ptk_0000000000000000"): "ptk token list",
+    ("grant", "remove", "q", "q", "producer"): "ptk grant list",
+    ("redeliver", "sub_0000000000000000"): "ptk subscriptions",
+}
+
+
+def test_a_name_that_is_near_none_is_told_with_the_command_that_lists_them(line: Line) -> None:
+    for words, listed in FAR.items():
+        with case(str(words)):
+            assert line.run(*words, code=2).stderr.endswith(f"; see: {listed}\n")

@@ -294,7 +294,7 @@ def test_a_team_without_a_role_sees_nothing(api: Api) -> None:
     assert shown(api, "list", team="strangers", roles=[Role.CONSUMER]) == []
     assert shown(api, "stream", "list", team="strangers", roles=[Role.CONSUMER]) == []
     error = shown(api, "stream", "show", STREAM, team="strangers", roles=[Role.CONSUMER])["error"]
-    assert error["message"] == f"there is no stream '{STREAM}'"
+    assert error["message"] == f"there is no stream '{STREAM}'; see: ptk stream list"
 
 
 # the SDK

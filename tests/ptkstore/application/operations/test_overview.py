@@ -17,6 +17,7 @@ from ptkstore.application.operations.read_overview import (
     PublishedVersion,
     WaitsFor,
 )
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.scheduling.choices import Scheduler
@@ -123,6 +124,16 @@ def test_ptks_wait_in_queues_for_whom_may_read_the_budget(world: World) -> None:
     (waiting,) = world.service.overview().waiting.items
     assert (waiting.ptk_id, waiting.waits_for, waiting.since) == (PTK, WaitsFor.SCHEDULER, NOW)
     assert world.service.overview(Sight(budgets=frozenset({STREAM}))).waiting.count == 0
+
+
+def test_who_waits_is_told_to_its_own_context_alone(world: World) -> None:
+    contexts = Sharing((("north", ("taxi",)), ("south", ("ads",))), no_collusion="They never meet.")
+    world.stream("news", scheduler=Scheduler.ADAPTIVE, sharing=contexts)
+    world.register(stream="news")
+    told = {
+        team: world.service.overview(Sight(context=team)).waiting.count for team in ("taxi", "ads", "sea")
+    }
+    assert told == {"taxi": 1, "ads": 0, "sea": 0}
 
 
 def test_subscriptions_in_trouble_are_shown(world: World) -> None:
