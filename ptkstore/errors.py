@@ -65,13 +65,13 @@ class UnknownFormat(InvalidRequest):
 
 
 class Refused(PtkStoreError):
-    """Policy said no; the message says what was asked and what is left."""
+    """Policy said no; the message says what was asked and what would fit."""
 
     code = "refused"
 
 
 class Unauthenticated(Refused):
-    """No token came, or none that opens anything: unknown, expired and revoked ones are told alike."""
+    """No token came, or none that opens anything: unknown, expired and revoked ones get the same answer."""
 
     code = "unauthenticated"
 
@@ -113,7 +113,7 @@ class NameTaken(Conflict):
 
 
 class LeaseLost(Conflict):
-    """Another worker holds the job now; nothing this worker does counts any more."""
+    """Another worker has the job now; nothing this worker does counts any more."""
 
     code = "lease-lost"
 

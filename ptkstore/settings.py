@@ -27,7 +27,7 @@ _SHOWN_OPTIONS = {"host", "port", "dbname", "sslmode", "virtual_host", "db"}
 
 
 class Settings(BaseSettings):
-    """Where things live and how patient the service is; every field is `PTK_<NAME>` in the environment."""
+    """Places, limits and waiting times of the service; every field is `PTK_<NAME>` in the environment."""
 
     model_config = SettingsConfigDict(env_prefix="PTK_", frozen=True, extra="ignore")
 
@@ -182,7 +182,7 @@ class Settings(BaseSettings):
 
     @property
     def online_in_redis(self) -> bool:
-        """Whether Feast's online rows lie in Redis."""
+        """Whether Feast's online rows are in Redis."""
         return self.online_store in {"redis", "packed"} or (
             self.online_store == "auto" and self.redis_url is not None
         )
@@ -209,7 +209,7 @@ class Settings(BaseSettings):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where this machine's files of the store lie: what runs team code must show none of it."""
+        """The places of this machine's files of the store: team code must see none of them."""
         urls = (str(self.root), str(self.keys), self.raw, self.lake, self.catalog_url)
         paths = (os.path.abspath(path) for path in map(_local_path, urls) if path)
         return tuple(dict.fromkeys(place for path in paths for place in (path, os.path.realpath(path))))

@@ -96,9 +96,10 @@ def _run(order: Order) -> Answer:
 
 
 def _confinement(order: Order) -> Confinement:
-    """What team code is run in: it sees neither rows at rest nor staging.
+    """The sandbox of team code: it sees neither rows at rest nor staging.
 
-    A job that trains may take all the time, as its failure is told. In other jobs a failure counts as the largest loss.
+    A job that trains may take all the time, as its failure is reported. In other jobs a failure counts as the largest
+    loss.
     """
     from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
     from ptkstore.adapters.sandbox.confinement.confined import Confinement

@@ -1,4 +1,4 @@
-"""What notebooks show of released and public values: HTML tables, and plots where matplotlib is installed."""
+"""Displays of released and public values in notebooks: HTML tables, and plots if matplotlib is installed."""
 
 from importlib import import_module
 from typing import Any

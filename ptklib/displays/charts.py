@@ -44,7 +44,7 @@ class BarDisplay(Display):
     reach : sequence of float or None
         How far the interval reaches to both sides; None where the noise has no closed form, which draws no interval.
     name : str
-        What the values are.
+        The name of the values.
     title : str
     """
 
@@ -60,7 +60,7 @@ class BarDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class CurveDisplay(Display):
     curves : mapping of str to sequence of float or None
         None leaves a gap.
     name : str
-        What the number is.
+        The name of the number.
     title : str
     """
 

@@ -1,4 +1,4 @@
-"""What a fitted estimator shows in a notebook, beside scikit-learn's own diagram."""
+"""The display of a fitted estimator in a notebook, beside scikit-learn's own diagram."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class ShownEstimator:
         rows : int
             At most so many rows are drawn, the first of the table.
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Returns
         -------

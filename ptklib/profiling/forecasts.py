@@ -38,7 +38,7 @@ class ErrorForecast:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Raises
         ------
@@ -78,7 +78,7 @@ def error_forecast(
         Public numbers of rows, or guesses.
     epsilons : sequence of float
     facts : Facts, optional
-        What is publicly known of the data; without any, the worst is assumed.
+        Public facts of the data; without any, the worst is assumed.
 
     Raises
     ------

@@ -125,7 +125,7 @@ class Profile:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            The axes to draw on; a new figure by default.
         """
         needed = {f"target {self.target:g}": [self.n_at(epsilon) for epsilon in self.epsilons]}
         return CurveDisplay(self.epsilons, needed, "samples needed").plot(ax)

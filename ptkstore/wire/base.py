@@ -1,4 +1,4 @@
-"""What every document shares: strictness, names, amounts, times, pages."""
+"""The common part of every document: strictness, names, amounts, times, pages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Amount = Annotated[
 def plain(value: Any, depth: int = 0) -> Any:
     """Return `value`, or raise ValueError unless it is JSON that every part of the service can store.
 
-    It is not nested too deeply, its numbers are finite and its integers have 64 bits; its texts hold no NUL, which
+    It is not nested too deeply, its numbers are finite and its integers have 64 bits. Its texts have no NUL, which
     PostgreSQL refuses, and no lone surrogate, which is no UTF-8.
     """
     if depth > JSON_DEPTH:

@@ -1,4 +1,4 @@
-"""What declared fields are sent and shown as, and documents that have them."""
+"""The JSON form of declared fields, and documents that have them."""
 
 from __future__ import annotations
 

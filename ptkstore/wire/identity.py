@@ -24,7 +24,7 @@ class TeamIn(Wire, json_schema_extra={"examples": [{"name": "taxi"}]}):
 
 
 class TeamOut(Wire):
-    """Whoever owns streams, PTKs and subscriptions."""
+    """A team, which owns streams, PTKs and subscriptions."""
 
     name: str
 
@@ -69,7 +69,7 @@ class Issued(TokenOut):
 
 
 class RotateIn(Wire, json_schema_extra={"examples": [{"overlap_hours": 24}]}):
-    """For how many hours the old token holds beside the new one."""
+    """The hours for which the old token stays valid beside the new one."""
 
     overlap_hours: Annotated[float, Field(ge=0, le=30 * 24)] = 24.0
 
@@ -93,7 +93,7 @@ class GrantOut(Wire):
 
 
 class AuditOut(Wire):
-    """Who did what, when, to what, with which outcome; `started` if nobody knows how it ended."""
+    """One act: by whom, when, on what, and its outcome; `started` if nobody knows how it ended."""
 
     number: int
     at: Instant

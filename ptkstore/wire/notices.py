@@ -1,4 +1,4 @@
-"""What owners are told: words left for them, and what became of trainings."""
+"""Messages to owners: notices, and the outcomes of trainings."""
 
 from __future__ import annotations
 

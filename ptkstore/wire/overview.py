@@ -44,7 +44,7 @@ class BudgetFacts(Wire):
 
 
 class ExposureFacts(Wire):
-    """Whether the exposure check of a stream holds."""
+    """Whether the exposure check of a stream passes."""
 
     holds: bool
     verdict: str

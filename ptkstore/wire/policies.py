@@ -55,7 +55,7 @@ _SHOWN_BY_HAND: dict[str, dict[str, Any]] = {
 def with_policy(*, shown: bool) -> Callable[[type[Document]], type[Document]]:
     """Give a document the fields of a policy, as they are sent or as they are shown.
 
-    What is sent may be left out, and has its default then; what came later an older server does not show.
+    A field may be missing in a request, and has its default then; an older server does not show later fields.
     """
     declared = {field.name: field for field in POLICY_FIELDS}
     types: dict[str, Any] = {}

@@ -59,7 +59,7 @@ class ExchangeIn(
         ]
     },
 ):
-    """What the PTKs of the caller's team are to be on a stream; those that are not named stay as they are."""
+    """The wanted PTKs of the caller's team on a stream; those that are not named stay as they are."""
 
     ptks: Annotated[list[WantedIn], Field(max_length=LIST_MAX)] = Field(default_factory=list)
     deregister: Annotated[list[PtkId], Field(max_length=LIST_MAX)] = Field(default_factory=list)
@@ -74,7 +74,7 @@ class Refusal(Wire):
 
 
 class RoomOut(Wire):
-    """What the caller's team may still reserve in each block once all that is not refused has come.
+    """The loss that the caller's team may still reserve in each block once all that is not refused has come.
 
     `left` is the largest loss that one more PTK of the team fits with, `capacity` what the team's budget may lose.
     """
@@ -93,7 +93,7 @@ class Returning(Wire):
 
 
 class AdmissionOut(Wire):
-    """What would be refused; `at_once` where there is room only if what goes and what comes is exchanged."""
+    """The refusals of a plan; `at_once` if there is room only if old and new PTKs are exchanged in one step."""
 
     refusals: list[Refusal]
     at_once: bool
@@ -109,7 +109,7 @@ class Exchanged(Wire):
 
 @with_fields(_CHANGED)
 class PtkPatch(Wire, json_schema_extra={"examples": [{"target": 0.2}]}):
-    """What is to change from the next window on; what is left out stays."""
+    """The changes from the next window on; a field that is missing stays as it is."""
 
 
 class WaitingOut(Wire):
@@ -175,7 +175,7 @@ class PointOut(Wire):
 
 
 class PaidOut(Wire):
-    """What was charged for a profile, to the blocks from `first_block` up to `end_block`."""
+    """The charge for a profile, to the blocks from `first_block` up to `end_block`."""
 
     what: str
     window: int

@@ -77,7 +77,7 @@ class Tested(Wire):
 
 
 class RedeliverIn(Wire, json_schema_extra={"examples": [{"version": 7}]}):
-    """Which dead letters to send again: of one version, those since a time, or all."""
+    """The dead letters to send again: of one version, those since a time, or all."""
 
     version: Annotated[int, Field(ge=1, le=10**8 - 1)] | None = None
     since: Time | None = None
