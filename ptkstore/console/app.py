@@ -22,7 +22,7 @@ from ptkstore.console.forms import form_of, same
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
-from ptkstore.console.pages.shown import problem_of, shown_time
+from ptkstore.console.pages.shown import compact, problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
 from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
@@ -79,6 +79,7 @@ class Console:
         )
         self._templates.filters["time"] = shown_time
         self._templates.filters["meaning"] = meaning
+        self._templates.filters["compact"] = compact
         self._templates.filters["assured"] = lambda document: assured_of(document).words()
         self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
         self.app = Starlette(
@@ -100,7 +101,10 @@ class Console:
                     asks=True,
                 ),
                 self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST, asks=True),
-                self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
+                self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk", asks=True),
+                self._page(
+                    "/ptks/{ptk_id}/diff", "diff.html", pages.diff, Action.STATE_READ, "ptk", asks=True
+                ),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
                 *ActionRoutes(service, identity, self, PREFIX).routes(),
             ],

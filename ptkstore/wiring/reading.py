@@ -175,6 +175,16 @@ class Reading(Adapters):
         version = self.version(ptk_id, number)
         return version.content, application.versions.elected_files.files_of(version, self.lake)
 
+    def state_table(
+        self, ptk_id: str, number: int, ask: application.versions.state_tables.TableAsk
+    ) -> application.versions.state_tables.StateTable | None:
+        """Return rows of a table of a version; None if it has none, or is too large to be looked at."""
+        version, tables = self.version(ptk_id, number), application.versions.state_tables
+        if not tables.is_small(version.content):
+            return None
+        files = application.versions.elected_files.files_of(version, self.lake)
+        return tables.state_table(version.content, files, ask)
+
     def version(self, ptk_id: str, number: int) -> Version:
         with self.read() as uow:
             return uow.versions.get(ptk_id, number)

@@ -1,31 +1,47 @@
-"""The page of one PTK."""
+"""The page of one PTK: what it says, how good it is, how it came to be, and how it is asked."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
+from ptkstore.console.pages.origins import origins_of
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed
+from ptkstore.console.pages.snippets import snippets_of
+from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
+from ptkstore.console.value_charts import Value, ValueChart, value_chart
+from ptkstore.domain.accounting.assurances import assured
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.views import columns_of, views_of
+from ptkstore.domain.versions.provenance import provenance_in, unit_words
+from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.resources import ptk_document, version_document
 from ptkstore.sdk.documents.validations import validation_row, waiting_text
 from ptkstore.sdk.notices import training_document
+from ptkstore.sdk.service import Published
 
 VERSIONS_SHOWN = 50
 VERDICTS_SHOWN = 50
 TRAININGS_SHOWN = 50
+ERRORS_PLOTTED = 48
+NUMBER_MOST = 10
 
 
 class PtkPage(Reads):
     """What one PTK says, and how it came to be."""
 
-    def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
-        """Show a PTK, its newest versions and verdicts, and for its team what became of its newest trainings."""
+    def ptk(
+        self, who: Principal, ptk_id: str, asked: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, Any]:
+        """Show a PTK, a version of it, versions and verdicts, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=formed("PTK", ptk_id)))
-        spec = self._service.ptk(ptk_id)
-        versions, made, estimates, verdicts = None, None, {}, []
+        asked, spec = asked or {}, self._service.ptk(ptk_id)
+        versions, made, estimates, verdicts, shown = None, None, {}, [], {}
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
             made = latest[-1].content if latest else None
@@ -35,6 +51,7 @@ class PtkPage(Reads):
             }
             judged = self._service.validations(ptk_id)[-VERDICTS_SHOWN:]
             verdicts = [validation_row(one) for one in reversed(judged)]
+            shown = self._shown_version(who, spec, latest, asked)
         trainings = None
         if self._may(who, Action.TRAINING_LIST, Named(ptk_id=ptk_id)):
             newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
@@ -43,7 +60,116 @@ class PtkPage(Reads):
             "ptk": ptk_document(spec),
             "versions": versions,
             "estimates": estimates,
+            "errors": _errors(verdicts, estimates, spec),
             "verdicts": verdicts,
             "waits": waiting_text(spec.waiting, made),
             "trainings": trainings,
+            "views": {view: columns_of(spec, table) for view, table in views_of(spec).items()},
+            "snippets": snippets_of(spec),
+            "find": next(iter(asked.get("find", ())), "").strip()[:TEXT_MOST],
+            "sentence": _guarantee(spec, self._service.stream(spec.stream).policy.privacy_unit.value),
+            **{"state": None, "problem": "", "shown_version": None, "origins": None, "made": None, **shown},
         }
+
+    def diff(self, who: Principal, ptk_id: str, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Show what differs between two versions of a PTK."""
+        self._identity.permit(who, Action.STATE_READ, Named(ptk_id=formed("PTK", ptk_id)))
+        newest = self._service.newest_version(ptk_id)
+        other = min(_number(asked, "other") or newest, newest)
+        one = _number(asked, "one") or max(other - 1, 1)
+        shown = {"ptk_id": ptk_id, "newest": newest, "one": one, "other": other, "diff": None, "problem": ""}
+        if not 1 <= one < other:
+            return {**shown, "problem": "Choose two different versions, the older one first."}
+        contents = [self._service.version(ptk_id, number).content for number in (one, other)]
+        if not all(map(_is_small, contents)):
+            return {
+                **shown,
+                "problem": "These versions are too large to be compared on a page: use ptk diff.",
+            }
+        return {**shown, "diff": self._service.diff_versions(ptk_id, one, other)}
+
+    def _shown_version(
+        self, who: Principal, spec: PtkSpec, latest: Sequence[Published], asked: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
+        """The version that is asked for, or the newest: its table, where it comes from, what it promises."""
+        if not latest:
+            return {}
+        number = _number(asked, "version") or latest[-1].number
+        found = {one.number: one for one in latest}.get(number)
+        if found is None:
+            return {"problem": f"Version {number} is none of the newest {len(latest)} versions."}
+        origins = origins_of(spec.ptk_id, found.content, lambda *one: self._manifest(who, *one))
+        shown = {
+            "shown_version": number,
+            "origins": origins,
+            "made": provenance_in(found.content, spec.ptk_id).sentence(),
+        }
+        try:
+            table = self._service.state_table(spec.ptk_id, number, table_ask(asked))
+        except (CorruptObject, Unavailable):
+            return {**shown, "problem": "The lake does not answer, or does not hold what was published."}
+        if table is None:
+            problem = "" if _is_small(found.content) else "The state is too large for a page: use the SDK."
+            return {**shown, "problem": problem}
+        return {**shown, "state": shown_table(table, next(iter(asked.get("plot", ())), ""))}
+
+    def _manifest(self, who: Principal, ptk_id: str, number: int) -> Mapping[str, Any]:
+        """The manifest of a version that went into another one, as far as the reader may read it."""
+        if not self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
+            raise UnknownName("version", f"{ptk_id} v{number}")
+        return self._service.version(ptk_id, number).content
+
+
+def _guarantee(spec: PtkSpec, privacy_unit: str) -> str:
+    """What a training promises, in one sentence."""
+    epsilon, delta = spec.loss.epsilon, spec.loss.delta
+    if spec.is_averaged:
+        subject, unit = "One report of a device", "the rows of a device in it"
+    else:
+        subject, unit = "One training", unit_words(privacy_unit)
+    if not (vouched := assured(spec.assurance, spec.ptk_id)).proven:
+        subject = f"Team {vouched.by} asserts that {subject[0].lower()}{subject[1:]}"
+    factor = f"e^{epsilon:g} = {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
+    beyond = f", and a further probability of {delta:g}" if delta else ""
+    return (
+        f"{subject} is ({epsilon:g}, {delta:g})-differentially private: whether {unit} is there or not changes the "
+        f"probability of any output by a factor of at most {factor}{beyond}."
+    )
+
+
+def _errors(
+    verdicts: Sequence[Mapping[str, Any]], estimates: Mapping[int, Mapping[str, Any]], spec: PtkSpec
+) -> dict[str, Any] | None:
+    """The error by verdict against its target; without verdicts the estimated loss by version."""
+    values, about, target = [], "", None
+    judged = [one for one in reversed(verdicts) if one.get("estimate") is not None][-ERRORS_PLOTTED:]
+    if judged:
+        metric, target = judged[-1]["metric"], float(judged[-1]["target"])
+        about = f"{metric} of each verdict; the bar ends at the bound that is compared with the target"
+        for one in (row for row in judged if row["metric"] == metric):
+            text = (
+                f"window {one['window']}, {one['decision']}: {one['estimate']:.4g}, bound {one['bound']:.4g}"
+            )
+            low, high = sorted((float(one["estimate"]), float(one["bound"])))
+            values.append(Value(f"window {one['window']}", float(one["estimate"]), low, high, text))
+    else:
+        about = "estimated loss of each version, with one standard error"
+        for number, row in sorted(estimates.items())[-ERRORS_PLOTTED:]:
+            if row["loss"] is not None:
+                text = f"version {number}: {row['loss']:.4g} ± {row['standard_error']:.4g}"
+                low, high = row["loss"] - row["standard_error"], row["loss"] + row["standard_error"]
+                values.append(Value(f"version {number}", row["loss"], low, high, text))
+    chart: ValueChart | None = value_chart(values, target)
+    return None if chart is None else {"chart": chart, "about": about, "target": target, "ptk": spec.ptk_id}
+
+
+def _number(asked: Mapping[str, Sequence[str]], name: str) -> int:
+    """A number of a version in a query; 0 for what is none."""
+    text = next(iter(asked.get(name, ())), "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= NUMBER_MOST else 0
+
+
+def _is_small(content: Mapping[str, Any]) -> bool:
+    from ptkstore.application.versions.state_tables import is_small
+
+    return is_small(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,8 @@ from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
 from ptkstore.sdk.documents.ledgers import block_rows
+
+COMPACT_MOST = 300
 
 
 def shown_time(text: str | None) -> str:
@@ -24,6 +27,12 @@ def shown_time(text: str | None) -> str:
         return text
     midnight = (at.hour, at.minute, at.second) == (0, 0, 0)
     return at.strftime("%Y-%m-%d" if midnight else "%Y-%m-%d %H:%M")
+
+
+def compact(value: object) -> str:
+    """Write a plain value as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= COMPACT_MOST else f"{text[:COMPACT_MOST]}…"
 
 
 def shown_span(span: timedelta) -> str:

@@ -23,6 +23,11 @@ _UNITS = {
 }
 
 
+def unit_words(privacy_unit: str | None) -> str:
+    """Return in words whose presence a privacy unit hides."""
+    return _UNITS.get(privacy_unit or "", UNKNOWN_TAG)
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The target of a metric that a version was shown to meet, how surely, in how many looks; None without a test."""
@@ -114,7 +119,7 @@ class Provenance:
 
     def sentence(self) -> str:
         """Privacy unit and windows in a sentence each, for descriptions."""
-        unit = _UNITS.get(self.privacy_unit or "", UNKNOWN_TAG)
+        unit = unit_words(self.privacy_unit)
         if self.unit_column is not None:
             most = (
                 ""

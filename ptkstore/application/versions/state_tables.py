@@ -1,0 +1,112 @@
+"""Search and sort the tables of a published state, for people who look at it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+BYTES_MOST = 16_000_000
+"""Files that are larger together are not read for a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableAsk:
+    """Which rows are asked for: of a table, with this text in a key, in the order of a column."""
+
+    table: str = ""
+    text: str = ""
+    column: str = ""
+    descending: bool = False
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """Rows of one table of a state; all of it is DP output or public.
+
+    `noise_std` has the standard deviation of the noise in a column where the state tells it. `n_rows` are all rows of
+    the table, and `n_found` those with the text.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    numeric: frozenset[str]
+    noise_std: Mapping[str, float]
+    n_rows: int
+    n_found: int
+    rows: tuple[tuple[Any, ...], ...]
+    column: str
+    descending: bool
+
+    def values_of(self, column: str) -> list[Any]:
+        """Return the values of a column, row by row."""
+        place = self.columns.index(column)
+        return [row[place] for row in self.rows]
+
+
+def is_small(content: Mapping[str, Any]) -> bool:
+    """Return whether the files of a manifest are read for a page."""
+    return sum(int(file["size"]) for file in content["files"]) <= BYTES_MOST
+
+
+def state_table(content: Mapping[str, Any], files: Mapping[str, bytes], ask: TableAsk) -> StateTable | None:
+    """Return rows of a table of a state in hand; None if it has no table.
+
+    What is asked for and is not there, a table or a column, is left out of the question.
+    """
+    by_name = {name.rsplit("-", 1)[0]: data for name, data in files.items()}
+    if not by_name:
+        return None
+    name = ask.table if ask.table in by_name else min(by_name)
+    table = pq.read_table(io.BytesIO(by_name[name]))
+    keys = tuple(key for key in content["schema"].get(name, {}).get("keys", ()) if key in table.column_names)
+    n_rows = table.num_rows
+    table = _with_text(table, keys or tuple(table.column_names), ask.text)
+    column = ask.column if ask.column in table.column_names and _is_plain(table[ask.column].type) else ""
+    if column:
+        table = table.sort_by([(column, "descending" if ask.descending else "ascending")])
+    shown = table.slice(0, ask.limit)
+    noise = content["state"].get("noise_std", {})
+    return StateTable(
+        name=name,
+        tables=tuple(sorted(by_name)),
+        keys=keys,
+        columns=tuple(table.column_names),
+        numeric=frozenset(one.name for one in table.schema if _is_number(one.type)),
+        noise_std=dict(noise.get(name, {})) if isinstance(noise, Mapping) else {},
+        n_rows=n_rows,
+        n_found=table.num_rows,
+        rows=tuple(zip(*(shown[name].to_pylist() for name in shown.column_names), strict=True)),
+        column=column,
+        descending=ask.descending,
+    )
+
+
+def _with_text(table: pa.Table, keys: Sequence[str], text: str) -> pa.Table:
+    """The rows of which a key has the text in it, in any case of letters."""
+    plain = [key for key in keys if _is_plain(table[key].type)]
+    if not text or not plain:
+        return table
+    found = pa.scalar(False)
+    for key in plain:
+        words = pc.cast(table[key], pa.string())
+        found = pc.or_(found, pc.fill_null(pc.match_substring(words, text, ignore_case=True), False))
+    return table.filter(found)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return _is_number(kind) or bool(
+        pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind)
+    )
