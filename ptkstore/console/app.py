@@ -45,6 +45,9 @@ _NO_LINK = (
 )
 _STYLE = (_HERE / "style.css").read_text()
 
+# Pages that lead to the actions on what they are about.
+_ACTED_ON = ("/", "/streams/{name}", "/ptks/{ptk_id}", "/subscriptions/{subscription_id}")
+
 Page = Callable[..., dict[str, Any]]  # of a principal, and of what the path names
 
 
@@ -68,6 +71,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = pages = Pages(service, identity, health)
+        self._actions = ActionRoutes(service, identity, self, PREFIX)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
         self._templates = Environment(
@@ -106,7 +110,14 @@ class Console:
                     "/ptks/{ptk_id}/diff", "diff.html", pages.diff, Action.STATE_READ, "ptk", asks=True
                 ),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
-                *ActionRoutes(service, identity, self, PREFIX).routes(),
+                self._page(
+                    "/subscriptions/{subscription_id}",
+                    "subscription.html",
+                    pages.subscription,
+                    Action.SUBSCRIPTION_READ,
+                    "subscription",
+                ),
+                *self._actions.routes(),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
         )
@@ -134,7 +145,10 @@ class Console:
             names = tuple(request.path_params.values())
             try:
                 query = [_query(request)] if asks else []
-                return self.shown(request, who, session, template, page(who, *names, *query))
+                about = {"stream": names[0]} if kind == "stream" else dict(request.path_params)
+                more = page(who, *names, *query)
+                more["acts"] = self._actions.offered(who, about) if path in _ACTED_ON else []
+                return self.shown(request, who, session, template, more)
             except UnknownName as error:
                 request.state.code = error.code
                 near = self._pages.near(who, kind, names[0]) if names else []
@@ -292,7 +306,7 @@ class Console:
 
     def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
         text = self._templates.get_template(template).render(
-            prefix=PREFIX, **{"who": None, "message": "", **shown}
+            prefix=PREFIX, **{"who": None, "message": "", "acts": [], **shown}
         )
         return HTMLResponse(text, status, headers={"Content-Security-Policy": _POLICY})
 

@@ -91,7 +91,7 @@ def test_a_consumer_group_reads_every_event_once(page: str, redis_server: RedisS
 
 def test_the_commands_exist_with_the_options_they_show(page: str) -> None:
     commands = re.findall(r"^ptk (.+?)(?:\s+#.*)?$", page, re.MULTILINE)
-    assert len(commands) == 8
+    assert len(commands) == 9
     for command in commands:
         words = command.split()
         shown = CliRunner().invoke(app, [words[0], "--help"], env={"COLUMNS": "200"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
@@ -91,6 +92,10 @@ class Act:
     fields: Sequence[Field] = field(default=())
     secret: bool = False
     asks_outside: bool = False
+
+    def names(self) -> set[str]:
+        """Return the parameters of the path."""
+        return {name for _, name, _, _ in Formatter().parse(self.path) if name}
 
     def named(self, names: Mapping[str, str]) -> Named:
         """Return what the table of roles is held against."""

@@ -105,6 +105,24 @@ class ActionRoutes:
         """Return a route for each action, to be asked by GET and done by POST."""
         return [Route(PREFIX + act.path, self._answering(act), methods=["GET", "POST"]) for act in ACTS]
 
+    def offered(self, who: Principal, names: Mapping[str, str]) -> list[dict[str, str]]:
+        """Return links to the actions that the roles allow on what a page is about, or on the store."""
+        return [
+            {"href": self._prefix + PREFIX + act.path.format(**names), "title": act.title}
+            for act in ACTS
+            if act.names() == names.keys() and self._may(act, who, names)
+        ]
+
+    def _may(self, act: Act, who: Principal, names: Mapping[str, str]) -> bool:
+        if not act.action.rule.roles & who.scopes:
+            return False
+        named = [act.named(names)] if names else []
+        try:
+            self._identity.permit(who, act.action, *named)
+        except (e.NotAllowed, e.UnknownName):
+            return False
+        return True
+
     def _answering(self, act: Act) -> Any:
         async def answer(request: Request) -> Response:
             if request.method == "HEAD":

@@ -15,7 +15,7 @@ from ptkstore.wire.ptks import RollbackIn
 from ptkstore.wire.streams import CloseIn
 from ptkstore.wire.subscriptions import EnableIn, RedeliverIn, RotateSecretIn
 
-_DELIVERIES: Final = "/deliveries"
+_PAGE: Final = "/subscriptions/{subscription_id}"
 _CHOICE: Final = ("yes", "no")
 
 
@@ -171,7 +171,7 @@ ACTS: Final = (
         RedeliverIn,
         _redeliver_says,
         _redeliver,
-        _DELIVERIES,
+        _PAGE,
         (Field("version", "Version", "of this version alone; all if blank", parse=int),),
     ),
     Act(
@@ -184,7 +184,7 @@ ACTS: Final = (
         EnableIn,
         _enable_says,
         _enable,
-        _DELIVERIES,
+        _PAGE,
         (Field("redeliver", "Send dead letters again too", first="yes", parse=yes, options=_CHOICE),),
     ),
     Act(
@@ -197,7 +197,7 @@ ACTS: Final = (
         None,
         lambda ask: (f"Nothing is sent to {_subscription(ask)} until it is enabled again. Versions wait.",),
         _disable,
-        _DELIVERIES,
+        _PAGE,
     ),
     Act(
         "/subscriptions/{subscription_id}/rotate",
@@ -209,7 +209,7 @@ ACTS: Final = (
         RotateSecretIn,
         _rotate_says,
         _rotate,
-        _DELIVERIES,
+        _PAGE,
         (
             Field(
                 "overlap_hours",
@@ -231,7 +231,7 @@ ACTS: Final = (
         None,
         _test_says,
         _test,
-        _DELIVERIES,
+        _PAGE,
         asks_outside=True,
     ),
     Act(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
-from ptkstore.domain.identity import Principal
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.errors import UnknownName
+from ptkstore.sdk.subscriptions import deliveries_document
+from ptkstore.wire.base import SUBSCRIPTION_ID
 
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
@@ -13,6 +18,17 @@ LETTERS_SHOWN = 500
 
 class Deliveries(Reads):
     """How far subscriptions were sent to."""
+
+    def subscription(self, who: Principal, subscription_id: str) -> dict[str, Any]:
+        """Show how the endpoint of a subscription answers, and what it missed."""
+        if not re.fullmatch(SUBSCRIPTION_ID, subscription_id):
+            raise UnknownName("subscription", "?")
+        self._identity.permit(who, Action.SUBSCRIPTION_READ, Named(subscription_id=subscription_id))
+        followed = self._service.deliveries(subscription_id, limit=LETTERS_SHOWN)
+        document = deliveries_document(followed)
+        place = followed.subscription.endpoint.partition("?")[0]
+        letters = document.pop("dead_letters")
+        return {"one": {**document, "place": place}, "letters": letters, "n_letters": followed.missed}
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """Show how far the subscriptions of the team, or all, have heard, and what they missed."""

@@ -420,3 +420,45 @@ def test_actions_end_with_the_token(api: Api) -> None:
     api.world.clock.pass_(hours=1)
     assert post(client, made, form).headers["location"] == "/console/login"
     assert subscription(api).disabled_at is None
+
+
+def test_pages_lead_to_the_actions_that_the_roles_allow_and_to_no_other(api: Api) -> None:
+    name = subscription(api).id
+    pages = {
+        "/console/": (Role.ADMINISTRATOR, ["grants/add", "grants/remove"]),
+        "/console/streams/taxi": (Role.PRODUCER, ["streams/taxi/close"]),
+        "/console/ptks/taxi.speed": (Role.DEVELOPER, ["ptks/taxi.speed/rollback"]),
+        f"/console/subscriptions/{name}": (
+            Role.CONSUMER,
+            [f"subscriptions/{name}/{act}" for act in ("redeliver", "enable", "disable", "rotate", "test")],
+        ),
+    }
+    officer = signed_in(api, Role.OFFICER)
+    for path, (role, acts) in pages.items():
+        page = signed_in(api, role).get(path)
+        assert page.status_code == 200
+        nav = page.text.partition('aria-label="Actions"')[2]
+        assert re.findall(r'href="/console/act/([^"]+)"', nav) == acts, path
+        assert "/console/act/" not in officer.get(path).text, path
+    api.grant("ads", "taxi", Role.DEVELOPER)  # which does not make the PTK theirs
+    theirs = signed_in(api, Role.DEVELOPER, team="ads").get("/console/ptks/taxi.speed")
+    assert (theirs.status_code, "/console/act/" in theirs.text) == (200, False)
+
+
+def test_a_subscription_shows_how_its_endpoint_answers_and_what_it_missed(api: Api) -> None:
+    one = subscription(api)
+    client = signed_in(api, Role.DEVELOPER)
+    with api.world.service.begin() as uow:
+        uow.subscriptions.save([one.after("status-5xx", api.world.clock.now())])
+        uow.commit()
+    page = client.get(f"/console/subscriptions/{one.id}")
+    text = re.sub(r"\s+", " ", seen(page).text)
+    assert "failing" in text
+    assert "status-5xx" in text
+    assert "Failed attempts since the last success1, since" in text
+    assert "Send version 1 again" in text
+    assert f"/console/subscriptions/{one.id}" in client.get("/console/deliveries").text
+    assert client.get("/console/subscriptions/sub_0000000000000000").status_code == 404
+    assert client.get("/console/subscriptions/%3Cb%3E").status_code == 404
+    stranger = signed_in(api, *STREAM_ROLES, team="strangers")
+    assert stranger.get(f"/console/subscriptions/{one.id}").status_code == 404
