@@ -72,7 +72,8 @@ def test_the_navigation_names_each_page_once(repository: Path) -> None:
     pages = sorted(
         page.relative_to(repository / "docs").as_posix() for page in (repository / "docs").rglob("*.md")
     )
-    assert sorted(listed(config["nav"])) == pages
+    notebooks = [f"notebooks/{one.stem}.md" for one in (repository / "examples/notebooks").glob("*.ipynb")]
+    assert sorted(listed(config["nav"])) == sorted(pages + notebooks)
 
 
 def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
@@ -110,6 +111,14 @@ def test_no_page_of_the_site_loads_anything_from_elsewhere(site: Path) -> None:
     }
     styles = [style.read_text(encoding="utf-8") for style in site.rglob("*.css")]
     assert not any("@import" in style or "url(http" in style or "url(//" in style for style in styles)
+
+
+@pytest.mark.long
+def test_a_notebook_is_a_page_with_its_outputs(site: Path) -> None:
+    page = (site / "notebooks/01-csv-to-feature/index.html").read_text(encoding="utf-8")
+    assert '<section class="ptk-shown" aria-label="HistoricalStatistics, fitted">' in page
+    assert "sk-top-container" not in page
+    assert len(list((site / "notebooks").glob("01-csv-to-feature-*.png"))) == 2
 
 
 @pytest.mark.long
