@@ -95,6 +95,10 @@ docs: setup ## build the documentation site into build/site; fails where a link 
 	@$(bin)/mkdocs build --quiet --strict --config-file infra/docs/mkdocs.yml
 	@echo "docs: build/site/index.html"
 
+.PHONY: reference
+reference: setup ## make the pages of docs/reference/ anew that come from the program
+	@$(bin)/python -m infra.docs.reference
+
 .PHONY: docs-serve
 docs-serve: setup ## show the documentation site at http://127.0.0.1:8000, and changes of pages as they are saved
 	@$(bin)/mkdocs serve --config-file infra/docs/mkdocs.yml

@@ -14,6 +14,14 @@ PtklibError
 Messages name parameters, columns and types. They never carry a row, a value of a row or a number of rows.
 """
 
+ERRORS_PAGE = "docs/reference/errors.md"
+"""The page on which each error has a section: a path in the project's repository."""
+
+
+def error_page(name: str) -> str:
+    """Return the address of the section about an error, by its code or the name of its class."""
+    return f"{ERRORS_PAGE}#{name.lower()}"
+
 
 class UnmatchedWarning(UserWarning):
     """Values may match nothing that was declared, or rows are few: the released counts do not exceed their noise.
@@ -23,7 +31,16 @@ class UnmatchedWarning(UserWarning):
 
 
 class PtklibError(Exception):
-    """Parent of every error ptklib raises on purpose."""
+    """Parent of every error ptklib raises on purpose. A traceback ends with the address of its section in the docs."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.add_note(f"see {self.page}")
+
+    @property
+    def page(self) -> str:
+        """The address of the section about this error."""
+        return error_page(type(self).__name__)
 
 
 class InvalidParameterError(PtklibError, ValueError):

@@ -12,11 +12,22 @@ Every class carries a fixed `code`; messages name public things only (ids, colum
 counts.
 """
 
+from ptklib.exceptions import error_page
+
 
 class PtkStoreError(Exception):
-    """Base of all errors of the service."""
+    """Base of all errors of the service. A traceback ends with the address of the section about its code."""
 
     code = "error"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.add_note(f"see {self.page}")
+
+    @property
+    def page(self) -> str:
+        """The address of the section about this code."""
+        return error_page(self.code)
 
 
 class InvalidRequest(PtkStoreError):

@@ -32,7 +32,7 @@ _log = logging.getLogger("mkdocs.hooks.ptkstore")
 def on_config(config: MkDocsConfig, **_: Any) -> MkDocsConfig:
     """Offer other versions where mike, which keeps them, builds the site."""
     if "MIKE_DOCS_VERSION" in os.environ:
-        config.extra["version"] = {"provider": "mike"}
+        config["extra"]["version"] = {"provider": "mike"}
     return config
 
 

@@ -80,11 +80,13 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
             if type(error) is UnknownName and not error.hint and error.kind in _LISTED_BY:
                 error.hint = f"see: {_LISTED_BY[error.kind]}"
             if kwargs.get("as_json"):
-                print_json({"error": {"code": error.code, "message": str(error)}})
+                print_json({"error": {"code": error.code, "message": str(error), "page": error.page}})
             else:
                 said.print(
                     f"[bold red]{error.code}[/]: {escape(str(error))}", highlight=False, soft_wrap=True
                 )
+                if said.is_terminal:
+                    said.print(f"[dim]{error.page}[/]", highlight=False, soft_wrap=True)
             raise typer.Exit(WRONG_USE if isinstance(error, InvalidRequest) else REFUSED) from None
 
     return run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
+from ptklib.exceptions import error_page
 from ptkstore.wire.base import Wire
 
 MEDIA_TYPE = "application/problem+json"
@@ -32,3 +33,9 @@ class Problem(Wire):
     kind: Annotated[str | None, Field(description="of what there is none of this name")] = None
     name: str | None = None
     faults: list[Fault] = Field(default_factory=list)
+
+    @computed_field(description="the section about this code, a path in the project's repository")  # type: ignore[prop-decorator]
+    @property
+    def page(self) -> str:
+        """The address of the section about this code."""
+        return error_page(self.code)

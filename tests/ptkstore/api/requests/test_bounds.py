@@ -295,6 +295,7 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(api: Api, authori
         "code": "unauthenticated",
         "detail": "a valid token is needed: Authorization: Bearer ptk_...",
         "faults": [],
+        "page": "docs/reference/errors.md#unauthenticated",
     }
 
 

@@ -1,0 +1,102 @@
+"""The pages of docs/reference/ that are made from the program are as it is, and each error leads to its section."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ptklib.exceptions
+from infra.docs.reference.__main__ import pages
+from infra.docs.reference.marks import escaped, prose, table
+from ptklib.exceptions import PtklibError
+from ptkstore.cli import output
+from ptkstore.cli.main import app
+from ptkstore.settings import Settings
+
+REFERENCE = Path("docs/reference")
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of the sections of errors."""
+    return {heading.lower() for heading in re.findall(r"^### ([\w-]+)$", page, re.MULTILINE)}
+
+
+def codes(root: Path) -> set[str]:
+    """The codes that classes of errors declare, wherever they are."""
+    return {
+        statement.value.value
+        for folder in ("ptkstore", "workers")
+        for path in (root / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.Assign)
+        and ast.unparse(statement.targets[0]) == "code"
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    }
+
+
+@pytest.mark.parametrize("name", ["commands.md", "settings.md", "errors.md", "http.md"])
+def test_a_page_is_as_the_program_is(repository: Path, name: str) -> None:
+    assert (repository / REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run: make reference"
+
+
+def test_each_code_has_a_section(repository: Path) -> None:
+    from ptkstore.api.problems import _CODES
+
+    found = anchors((repository / REFERENCE / "errors.md").read_text(encoding="utf-8"))
+    assert len(codes(repository)) > 25
+    assert codes(repository) | set(_CODES.values()) <= found
+
+
+def test_the_page_of_each_error_of_the_library_is_there(repository: Path) -> None:
+    kinds = [
+        kind
+        for kind in vars(ptklib.exceptions).values()
+        if isinstance(kind, type) and issubclass(kind, PtklibError)
+    ]
+    assert len(kinds) > 8
+    for kind in kinds:
+        error = (
+            kind("message", "column") if "column" in str(kind.__init__.__code__.co_names) else kind("message")
+        )
+        page, _, anchor = error.page.partition("#")
+        assert anchor in anchors((repository / page).read_text(encoding="utf-8")), kind
+        assert error.__notes__ == [f"see {error.page}"]
+        assert str(error) == "message"
+
+
+def test_the_command_line_says_where_an_error_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "docs/reference/errors.md#invalid-request"
+    asked = ["list", "--home", str(tmp_path)]
+    done = CliRunner().invoke(app, [*asked, "--json"])
+    assert json.loads(done.stdout)["error"]["page"] == page
+    for on_terminal, lines in ((True, ["", page]), (False, [""])):
+        printed = io.StringIO()
+        said = output._Terminal(force_terminal=on_terminal, no_color=True, width=500, file=printed)
+        monkeypatch.setattr(output, "said", said)
+        assert CliRunner().invoke(app, asked).exit_code == 2
+        text = re.sub(r"\x1b\[\d+m", "", printed.getvalue()).splitlines()
+        assert text[0].startswith("invalid-request: there is no store")
+        assert text[1:] == lines[1:]
+
+
+def test_each_setting_has_a_line(repository: Path) -> None:
+    page = (repository / REFERENCE / "settings.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `PTK_(\w+)` \|.*\|.*\|.*\|.*\|$", page, re.MULTILINE)
+    assert sorted(name.lower() for name in named) == sorted(Settings.model_fields)
+
+
+def test_text_of_the_program_is_no_markup() -> None:
+    assert escaped("<home>/lake, *all* and `a<b`") == "&lt;home>/lake, \\*all\\* and `a<b`"
+    assert prose("One\nline.\n\nAnother.\f hidden") == "One line.\n\nAnother."
+    assert table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
