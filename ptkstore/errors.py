@@ -12,8 +12,6 @@ Every class carries a fixed `code`; messages name public things only (ids, colum
 counts.
 """
 
-from ptklib.exceptions import error_page
-
 
 class PtkStoreError(Exception):
     """Base of all errors of the service. A traceback ends with the address of the section about its code."""
@@ -27,6 +25,8 @@ class PtkStoreError(Exception):
     @property
     def page(self) -> str:
         """The address of the section about this code."""
+        from ptklib.exceptions import error_page  # here, as `ptk --help` loads nothing of ptklib
+
         return error_page(self.code)
 
 
