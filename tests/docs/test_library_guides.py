@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ptklib import ReleasedState
+
 
 def blocks(repository: Path, page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (repository / "docs" / "guide" / page).read_text(), re.DOTALL)
@@ -52,10 +54,35 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize(
-    "page", ["clustering", "counts", "covariance", "embeddings", "linear", "sgd", "statistics", "trees"]
+    "page",
+    [
+        "clustering",
+        "counts",
+        "covariance",
+        "draw_discard",
+        "embeddings",
+        "linear",
+        "sgd",
+        "statistics",
+        "trees",
+    ],
 )
-def test_the_example_of_a_family_runs(repository: Path, page: str, tables: dict[str, pd.DataFrame]) -> None:
-    exec(blocks(repository, f"{page}.md")[0], dict(tables))  # noqa: S102
+def test_the_example_of_a_family_runs_and_its_state_is_saved_and_loaded(
+    repository: Path,
+    page: str,
+    tables: dict[str, pd.DataFrame],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown: dict[str, Any] = {**tables, "ReleasedState": ReleasedState}
+    exec(blocks(repository, f"{page}.md")[0], shown)  # noqa: S102
+    text = (repository / "docs" / "guide" / f"{page}.md").read_text()
+    (save,) = re.findall(r"`(\w+\.to_state\(\)\.save\(.*?\))`", text)
+    (load,) = re.findall(r"`(\w+\.from_state\(ReleasedState\.load\(.*?\)\))`", text)
+    eval(save, shown)  # noqa: S307
+    loaded = eval(load, shown)  # noqa: S307
+    assert loaded.tables_ == shown[save.partition(".")[0]].tables_
 
 
 def test_the_example_of_validation_runs(repository: Path, tables: dict[str, pd.DataFrame]) -> None:
