@@ -15,6 +15,8 @@ HASH_SHOWN = 12
 """Characters of a SHA-256 that are shown where all of it has no room."""
 WHOLE = 20
 """A cell of at most so many characters stays on one line; a longer one may be broken between words."""
+ALIKE = 3
+"""Rows from which on a value that all share is said once."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -25,8 +27,8 @@ def fitting(
     """Return rows as a table that fits into a terminal.
 
     Columns that are empty in all rows are left out, and times are written in UTC to the minute. If the table is too
-    wide, hashes are shortened. Then columns with one value in all rows become a line below it. At last each row
-    becomes a block of lines.
+    wide, hashes are shortened. Then, of three rows or more, columns with one value in all rows become a line below it.
+    At last each row becomes a block of lines.
 
     Parameters
     ----------
@@ -48,11 +50,12 @@ def fitting(
         for one in columns:
             cells[one] = [cell[:HASH_SHOWN] if _HASH.fullmatch(cell) else cell for cell in cells[one]]
     same: list[str] = []
-    if len(rows) > 1 and not _fits(columns, headings, cells, width):
+    every = columns
+    if len(rows) >= ALIKE and not _fits(columns, headings, cells, width):
         same = [one for one in columns[1:] if len(set(cells[one])) == 1]
         columns = [one for one in columns if one not in same]
     if not _fits(columns, headings, cells, width):
-        return _records([*columns, *same], headings, cells, title, len(rows))
+        return _records(every, headings, cells, title, len(rows))
     table = Table(title=title, title_justify="left", header_style="bold")
     widths = _widths(columns, headings, cells, width)
     for one in columns:

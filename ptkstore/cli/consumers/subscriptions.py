@@ -12,14 +12,13 @@ from ptkstore.cli.output import (
     AsJson,
     Done,
     Rows,
-    console,
     counted,
-    one_line,
     print_json,
     print_rows,
     reads,
     utc,
 )
+from ptkstore.cli.ptks.shown import print_fields
 from ptkstore.sdk import Store
 
 Subscription = Annotated[
@@ -62,9 +61,7 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
         print_json(item)
         return
     letters = item.pop("dead_letters")
-    for name, value in item.items():
-        if value is not None:
-            console.print(f"[bold]{name}[/]: {one_line(value)}", highlight=False)
+    print_fields("", {name: value for name, value in item.items() if value not in (None, "")})
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
 
 

@@ -76,6 +76,13 @@ def test_what_all_rows_share_becomes_a_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert "capacity" not in lines[2]
 
 
+def test_two_rows_keep_all_their_columns_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, BUDGET[:2], 80)
+    assert "In every row" not in " ".join(lines)
+    names = [one.split("  ")[0] for one in lines if "  " in one]
+    assert names == [one.replace("_", " ") for one in BUDGET[0]] * 2
+
+
 def test_hashes_are_shortened_where_they_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, [VERSION, {**VERSION, "version": 2}], 80)
     assert SHA[:12] in " ".join(lines)
