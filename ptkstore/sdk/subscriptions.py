@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.delivery.read_deliveries import DeliveryState
-from ptkstore.application.delivery.send_test_event import TriedEndpoint
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
+    from ptkstore.application.delivery.send_test_event import TriedEndpoint
     from ptkstore.sdk.service import StoreService
 
 Document = dict[str, Any]
