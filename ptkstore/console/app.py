@@ -109,6 +109,17 @@ class Console:
                 self._page(
                     "/ptks/{ptk_id}/diff", "diff.html", pages.diff, Action.STATE_READ, "ptk", asks=True
                 ),
+                self._page(
+                    "/ptks/{ptk_id}/lookup", "lookup.html", pages.lookup, Action.FEATURE_LOOK_UP, "ptk"
+                ),
+                self._page(
+                    "/ptks/{ptk_id}/lookup",
+                    "lookup.html",
+                    pages.lookup,
+                    Action.FEATURE_LOOK_UP,
+                    "ptk",
+                    sends=True,
+                ),
                 self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
                 self._page(
                     "/subscriptions/{subscription_id}",
@@ -134,10 +145,14 @@ class Console:
         kind: str = "store",
         *,
         asks: bool = False,
+        sends: bool = False,
     ) -> Route:
-        """A page for whoever is signed in, about the store or about what the path names, and with `asks` its query."""
+        """A page for whoever is signed in, about the store or about what the path names.
 
-        def shown(request: Request, session: Session) -> Response:
+        With `asks` it takes the query, and with `sends` a form that a page of this session sent by POST.
+        """
+
+        def shown(request: Request, session: Session, *form: Mapping[str, str]) -> Response:
             try:
                 who = self.entered(request, session)
             except Unauthenticated:
@@ -146,7 +161,7 @@ class Console:
             try:
                 query = [_query(request)] if asks else []
                 about = {"stream": names[0]} if kind == "stream" else dict(request.path_params)
-                more = page(who, *names, *query)
+                more = page(who, *names, *query, *form)
                 more["acts"] = self._actions.offered(who, about) if path in _ACTED_ON else []
                 return self.shown(request, who, session, template, more)
             except UnknownName as error:
@@ -164,9 +179,15 @@ class Console:
             session = self.session_of(request)
             if session is None:
                 return self.sign_in_again(request)
-            return await to_thread.run_sync(shown, request, session)
+            if not sends:
+                return await to_thread.run_sync(shown, request, session)
+            form = await form_of(request)
+            if not same(form.get("form_key", ""), session.form_key):
+                detail = "This form is not of your session. Open the page again."
+                return self._html("error.html", {"status": 403, "detail": detail}, 403)
+            return await to_thread.run_sync(shown, request, session, form)
 
-        return Route(path, answer)
+        return Route(path, answer, methods=["POST"] if sends else ["GET"])
 
     # what pages of actions use, too
 

@@ -176,10 +176,10 @@ class Reading(Adapters):
         return version.content, application.versions.elected_files.files_of(version, self.lake)
 
     def state_table(
-        self, ptk_id: str, number: int, ask: application.versions.state_tables.TableAsk
-    ) -> application.versions.state_tables.StateTable | None:
+        self, ptk_id: str, number: int, ask: application.operations.state_tables.TableAsk
+    ) -> application.operations.state_tables.StateTable | None:
         """Return rows of a table of a version; None if it has none, or is too large to be looked at."""
-        version, tables = self.version(ptk_id, number), application.versions.state_tables
+        version, tables = self.version(ptk_id, number), application.operations.state_tables
         if not tables.is_small(version.content):
             return None
         files = application.versions.elected_files.files_of(version, self.lake)

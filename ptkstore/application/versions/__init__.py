@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from ptkstore.application.versions import materialize_ptk as materialize_ptk
     from ptkstore.application.versions import refused_drafts as refused_drafts
     from ptkstore.application.versions import rollback_ptk as rollback_ptk
-    from ptkstore.application.versions import state_tables as state_tables
     from ptkstore.application.versions import trace_window as trace_window
 else:
     __getattr__ = lazy.modules_of(__name__)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ptkstore.console.pages.catalog import Catalog
 from ptkstore.console.pages.deliveries import Deliveries
+from ptkstore.console.pages.lookups import LookUp
 from ptkstore.console.pages.overview import OverviewPage
 from ptkstore.console.pages.ptks import PtkPage
 from ptkstore.console.pages.queues import Queues
 from ptkstore.console.pages.streams import StreamPage
 
 
-class Pages(OverviewPage, StreamPage, Queues, Catalog, PtkPage, Deliveries):
+class Pages(OverviewPage, StreamPage, Queues, Catalog, PtkPage, LookUp, Deliveries):
     """The contents of every page, for one principal."""

@@ -170,6 +170,6 @@ def _number(asked: Mapping[str, Sequence[str]], name: str) -> int:
 
 
 def _is_small(content: Mapping[str, Any]) -> bool:
-    from ptkstore.application.versions.state_tables import is_small
+    from ptkstore.application.operations.state_tables import is_small
 
     return is_small(content)

@@ -35,6 +35,7 @@ PAGES = (
         "ptks/taxi.speed",
         "ptks/taxi.speed?version=3&find=1&plot=speed_mean&sort=count&order=down",
         "ptks/taxi.waits_long",
+        "ptks/taxi.speed/lookup",
         "ptks/taxi.speed/diff?one=3&other=4",
         "deliveries",
         "streams/rides/queue",

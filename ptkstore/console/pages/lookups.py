@@ -1,0 +1,93 @@
+"""Look a value up by its keys, beside its version and its guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ptkstore.application.identity.authorize import Named
+from ptkstore.console.pages.reads import Reads
+from ptkstore.console.pages.shown import compact, formed
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.views import columns_of, views_of
+from ptkstore.domain.versions.provenance import provenance_in
+from ptkstore.errors import InvalidRequest, UnknownName
+
+VALUE_MOST = 200
+_KINDS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("int64", "int32", "int16", "int8"), int),
+    **dict.fromkeys(("double", "float64", "float"), float),
+}
+_TRUTH = {"true": True, "false": False}
+
+
+class LookUp(Reads):
+    """One lookup; what was typed is in no address, and so in no history and no log."""
+
+    def lookup(self, who: Principal, ptk_id: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Show the form of a PTK's keys, and with a form that was sent the answer."""
+        self._identity.permit(who, Action.FEATURE_LOOK_UP, Named(ptk_id=formed("PTK", ptk_id)))
+        spec, said = self._service.ptk(ptk_id), form or {}
+        views = views_of(spec)
+        view = said.get("view", "") if said.get("view") in views else next(iter(views), "")
+        keys = [] if not view else list(spec.tables[views[view]]["keys"])
+        typed = {key: said.get(f"key_{number}", "")[:VALUE_MOST] for number, key in enumerate(keys)}
+        shown: dict[str, Any] = {
+            "ptk_id": ptk_id,
+            "views": list(views),
+            "view": view,
+            "typed": typed,
+            "answer": None,
+            "version": None,
+            "problem": "",
+            "assured_text": "",
+            "made": "",
+        }
+        if form is None or not view:
+            return shown
+        try:
+            return {**shown, **self._answer(spec, view, typed)}
+        except UnknownName:
+            raise
+        except InvalidRequest as error:
+            return {**shown, "problem": str(error)}
+
+    def _answer(self, spec: PtkSpec, view: str, typed: Mapping[str, str]) -> dict[str, Any]:
+        table = views_of(spec)[view]
+        kinds = dict(spec.tables[table]["columns"])
+        entity = {key: _value(key, text, str(kinds.get(key, ""))) for key, text in typed.items()}
+        names = columns_of(spec, table)
+        number, before = self._online(spec), -1
+        while number != before:  # a version that was switched to meanwhile
+            before = number
+            answers = self._service.look_up([f"{view}:{name}" for name in names], [entity])
+            number = self._online(spec)
+        found = dict(zip(names, (_of(answers[0], view, name) for name in names), strict=True))
+        assured = answers.assured.get(view)
+        return {
+            "answer": {name: "" if value is None else compact(value) for name, value in found.items()},
+            "version": number or None,
+            "assured_text": "" if assured is None else assured.sentence(),
+            "made": provenance_in(self._service.version(spec.ptk_id, number).content, spec.ptk_id).sentence()
+            if number
+            else "",
+        }
+
+    def _online(self, spec: PtkSpec) -> int:
+        return self._service.online_versions([spec.ptk_id]).get(spec.ptk_id, 0)
+
+
+def _of(row: Mapping[str, Any], view: str, name: str) -> Any:
+    """The value of a feature, under whichever of its names the answer has it."""
+    return next((row[key] for key in (name, f"{view}__{name}", f"{view}:{name}") if key in row), None)
+
+
+def _value(key: str, text: str, kind: str) -> Any:
+    """The value of a key as its column has it; the message repeats nothing that was typed."""
+    try:
+        if kind == "bool":
+            return _TRUTH[text.strip().lower()]
+        return _KINDS.get(kind, str)(text)
+    except (ValueError, KeyError):
+        raise InvalidRequest(f"{key} is of type {kind}") from None
