@@ -16,6 +16,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ LANGUAGES = {".py": "python", ".mjs": "javascript", ".toml": "toml", ".yaml": "y
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _FENCE = re.compile(r"^ *(```|~~~)")
 _ITEM = re.compile(r"^( *)([-*]|\d+\.) ")
+_navigations: dict[str, Navigation] = {}
 _log = logging.getLogger("mkdocs.hooks.ptkstore")
 
 
@@ -73,6 +75,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
         else:
             _log.warning("%s links to %s, which is a folder", place, link)
     return "\n".join(_lists(markdown.split("\n")))
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, **_: Any) -> Navigation:
+    """Remember the navigation, which `llms.txt` follows."""
+    _navigations[config.site_dir] = nav
+    return nav
+
+
+def on_post_build(config: MkDocsConfig, **_: Any) -> None:
+    """Write `llms.txt`: what the project is and each page by purpose, for programs that read text."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for section in _navigations.pop(config.site_dir).items:
+        lines += ["", f"## {section.title}", ""]
+        lines += [f"- [{page.title}]({page.url or './'})" for page in _pages(section)]
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _pages(item: Any) -> Iterator[Page]:
+    if isinstance(item, Page):
+        yield item
+    for child in item.children or ():
+        yield from _pages(child)
 
 
 def _outside(text: str, place: str) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,13 @@ import io
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
 import ptklib.exceptions
+import ptkstore
 from infra.docs.reference.__main__ import pages
 from infra.docs.reference.marks import escaped, prose, table
 from ptklib.exceptions import PtklibError
@@ -43,7 +45,7 @@ def codes(root: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", ["commands.md", "settings.md", "errors.md", "http.md"])
+@pytest.mark.parametrize("name", sorted(pages()))
 def test_a_page_is_as_the_program_is(repository: Path, name: str) -> None:
     assert (repository / REFERENCE / name).read_text(encoding="utf-8") == pages()[name], "run: make reference"
 
@@ -88,6 +90,12 @@ def test_the_command_line_says_where_an_error_is_explained(
         text = re.sub(r"\x1b\[\d+m", "", printed.getvalue()).splitlines()
         assert text[0].startswith("invalid-request: there is no store")
         assert text[1:] == lines[1:]
+
+
+@pytest.mark.parametrize(("page", "package"), [("library.md", ptklib), ("client.md", ptkstore)])
+def test_each_public_name_has_a_section(repository: Path, page: str, package: ModuleType) -> None:
+    listed = re.findall(r"^::: [\w.]+\.(\w+)$", (repository / REFERENCE / page).read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(package.__all__)
 
 
 def test_each_setting_has_a_line(repository: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,3 +134,21 @@ def test_each_script_and_picture_of_a_page_is_where_the_page_looks_for_it(site: 
             if name and not name.startswith("data:") and not place.exists():
                 gone.append((page.relative_to(site).as_posix(), address))
     assert gone == []
+
+
+@pytest.mark.long
+def test_the_site_has_each_page_and_lists_it_for_programs(repository: Path, site: Path) -> None:
+    pages = list(listed(load_config(str(repository / CONFIG))["nav"]))
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    linked = re.findall(r"^- \[.+\]\((.+)\)$", text, re.MULTILINE)
+    assert len(linked) == len(pages)
+    assert [link for link in linked if not (site / link / "index.html").is_file()] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["library", "client"])
+def test_docstrings_of_public_names_are_on_the_site(site: Path, page: str) -> None:
+    text = (site / "reference" / page / "index.html").read_text(encoding="utf-8")
+    assert ":::" not in text
+    name = {"library": "ptklib.linear.AdaSSPRegressor", "client": "ptkstore.sdk.store.Store"}[page]
+    assert f'id="{name}"' in text
