@@ -22,9 +22,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ptkstore.cli.counting import counted as counted
 from ptkstore.cli.tables import fitting
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
+from ptkstore.sdk.counting import counted as counted
 from ptkstore.sdk.store import HomeStore, Store, connect, open_home
 from ptkstore.settings import CATALOG, Settings, load_settings
 

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.actions.routes import ActionRoutes
+from ptkstore.console.downloads import Reports
 from ptkstore.console.forms import form_of, same
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages.pages import Pages
@@ -71,6 +72,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = pages = Pages(service, identity, health)
+        self._reports = Reports(service, identity)
         self._actions = ActionRoutes(service, identity, self, PREFIX)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
@@ -128,6 +130,10 @@ class Console:
                     Action.SUBSCRIPTION_READ,
                     "subscription",
                 ),
+                self._page(
+                    "/streams/{name}/officer", "officer.html", pages.officer, Action.LEDGER_VERIFY, "stream"
+                ),
+                Route("/streams/{name}/report.{form}", self._download),
                 *self._actions.routes(),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
@@ -188,6 +194,23 @@ class Console:
             return await to_thread.run_sync(shown, request, session, form)
 
         return Route(path, answer, methods=["POST"] if sends else ["GET"])
+
+    async def _download(self, request: Request) -> Response:
+        """A signed report as a file, for whoever is signed in."""
+        session = self.session_of(request)
+        if session is None:
+            return self.sign_in_again(request)
+        if request.method != "GET":  # which would make a report that nobody gets
+            raise HTTPException(405)
+
+        def made() -> Response:
+            try:
+                who = self.entered(request, session)
+            except Unauthenticated:
+                return self.sign_in_again(request)
+            return self._reports.report(request, who)
+
+        return await to_thread.run_sync(made)
 
     # what pages of actions use, too
 

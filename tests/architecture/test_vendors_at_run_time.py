@@ -165,7 +165,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.cli.commands": set(),
     "ptkstore.cli.lazily": {"typer"},
     "ptkstore.cli.main": {"typer"},
-    "ptkstore.cli.reports": ARRAYS | {"matplotlib"},
+    "ptkstore.sdk.reports": TABLES | {"matplotlib"},
     "ptkstore.cli.streams.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product
     "workers": WIRED | {"celery", "redis"},

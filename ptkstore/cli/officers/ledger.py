@@ -209,7 +209,7 @@ def export(
         sys.stdout.buffer.write(made.content)
     else:
         if form is not Form.JSON:
-            from ptkstore.cli.reports.pages import report_page
+            from ptkstore.sdk.reports.pages import report_page
 
             _write(output, report_page(made.content, form.value))
         _write(signed, made.content)

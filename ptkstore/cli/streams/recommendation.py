@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.counting import spoken
 from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
+from ptkstore.sdk.counting import spoken
 
 
 @reads

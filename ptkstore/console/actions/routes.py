@@ -16,13 +16,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ptkstore import errors as e
+from ptkstore.application.identity.authorize import Named
 from ptkstore.console.actions.acts import Act, Ask, Done
 from ptkstore.console.actions.confirmations import Confirmations
 from ptkstore.console.actions.table import ACTS
 from ptkstore.console.forms import form_of, from_this_site, same
 from ptkstore.console.sessions import Session
 from ptkstore.domain.audit import subject_of
-from ptkstore.domain.identity import Principal, Reach
+from ptkstore.domain.identity import Action, Principal, Reach
 from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
@@ -107,18 +108,21 @@ class ActionRoutes:
 
     def offered(self, who: Principal, names: Mapping[str, str]) -> list[dict[str, str]]:
         """Return links to the actions that the roles allow on what a page is about, or on the store."""
-        return [
+        links = [
             {"href": self._prefix + PREFIX + act.path.format(**names), "title": act.title}
             for act in ACTS
-            if act.names() == names.keys() and self._may(act, who, names)
+            if act.names() == names.keys() and self._may(act.action, who, names)
         ]
+        if "stream" in names and self._may(Action.LEDGER_VERIFY, who, names):
+            href = f"{self._prefix}/streams/{names['stream']}/officer"
+            links.append({"href": href, "title": "For the privacy officer"})
+        return links
 
-    def _may(self, act: Act, who: Principal, names: Mapping[str, str]) -> bool:
-        if not act.action.rule.roles & who.scopes:
+    def _may(self, action: Action, who: Principal, names: Mapping[str, str]) -> bool:
+        if not action.rule.roles & who.scopes:
             return False
-        named = [act.named(names)] if names else []
         try:
-            self._identity.permit(who, act.action, *named)
+            self._identity.permit(who, action, *([Named(**names)] if names else []))
         except (e.NotAllowed, e.UnknownName):
             return False
         return True

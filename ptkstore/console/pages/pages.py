@@ -5,11 +5,12 @@ from __future__ import annotations
 from ptkstore.console.pages.catalog import Catalog
 from ptkstore.console.pages.deliveries import Deliveries
 from ptkstore.console.pages.lookups import LookUp
+from ptkstore.console.pages.officers import Officers
 from ptkstore.console.pages.overview import OverviewPage
 from ptkstore.console.pages.ptks import PtkPage
 from ptkstore.console.pages.queues import Queues
 from ptkstore.console.pages.streams import StreamPage
 
 
-class Pages(OverviewPage, StreamPage, Queues, Catalog, PtkPage, LookUp, Deliveries):
+class Pages(OverviewPage, StreamPage, Queues, Catalog, PtkPage, LookUp, Deliveries, Officers):
     """The contents of every page, for one principal."""

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from ptkstore.cli.reports.pages import report_page
 from ptkstore.domain.accounting.assurances import SHARES, UNKNOWN, Assurance, Assured
 from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.sdk import Store, connect
 from ptkstore.sdk.documents.evaluations import evaluation_of
+from ptkstore.sdk.reports.pages import report_page
 from tests.support.api_server import Api
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, ORIGIN, trips

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ptkstore.cli.reports.content import Page, Table, Text, page_of
-from ptkstore.cli.reports.pages import report_page
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.ledger.reports import signed
 from ptkstore.domain.streams.streams import Closing
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.reports.content import Page, Table, Text, page_of
+from ptkstore.sdk.reports.pages import report_page
 from tests.support.world import STREAM, World
 
 

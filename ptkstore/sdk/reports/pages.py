@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptkstore.cli.reports.content import page_of
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.reports.content import page_of
 
 
 def report_page(content: bytes, form: str) -> bytes:
@@ -13,11 +13,11 @@ def report_page(content: bytes, form: str) -> bytes:
     """
     page = page_of(content)
     if form == "html":
-        from ptkstore.cli.reports.html import html_of
+        from ptkstore.sdk.reports.html import html_of
 
         return html_of(page)
     if form == "pdf":
-        from ptkstore.cli.reports.pdf import pdf_of
+        from ptkstore.sdk.reports.pdf import pdf_of
 
         return pdf_of(page)
     raise InvalidRequest(f"a report's page is html or pdf, not {form!r}")

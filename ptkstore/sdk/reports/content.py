@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ptkstore.cli.counting import counted, spoken
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.counting import counted, spoken
 
 BLOCKS_SHOWN = 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from ptkstore.cli.reports.content import Page, Table, Text
+from ptkstore.sdk.reports.content import Page, Table, Text
 
 # nothing is loaded and nothing runs: a hostile name in the report stays a name
 _HEAD: Final = """<!doctype html>

@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
-from ptkstore.cli.reports.content import Page, Table
+from ptkstore.sdk.reports.content import Page, Table
 
 _WIDTH, _HEIGHT = 8.27, 11.69  # A4 in inches
 _LEFT, _TOP, _BOTTOM = 0.6, 0.7, 0.7

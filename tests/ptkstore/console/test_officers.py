@@ -1,0 +1,117 @@
+"""The page of a privacy officer, and signed reports as files: for whom, on record, and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.sdk.documents.ledgers import check_report
+from tests.support.api_server import Api
+from tests.support.console_pages import seen, signed_in
+
+PAGE = "/console/streams/taxi/officer"
+REPORT = "/console/streams/taxi/report"
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        api.world.register()
+        api.world.publish(0)
+        yield api
+
+
+def exports(api: Api) -> list[tuple[str, str, str]]:
+    lines = [one for one in api.identity.audit_log(limit=1_000) if one.action == "ledger.export"]
+    return [(one.team, one.subject, one.outcome) for one in lines if one.outcome != "started"]
+
+
+def test_an_officer_sees_the_check_the_exposure_the_losses_and_the_key(api: Api) -> None:
+    text = re.sub(r"\s+", " ", seen(signed_in(api, Role.OFFICER).get(PAGE)).text)
+    assert "Every sum, sequence and digest of the journal holds" in text
+    assert "rows never expire by the wall clock" in text
+    assert "taxi.speed0.10library" in text.replace(" ", "")
+    assert api.world.service.report_key() in text
+    assert "HTML · PDF · JSON" in text
+    assert exports(api) == []  # a look exports nothing
+
+
+def test_an_administrator_sees_it_without_reports_and_others_do_not(api: Api) -> None:
+    page = signed_in(api, Role.ADMINISTRATOR, team="operators").get(PAGE)
+    assert page.status_code == 200
+    assert "Only the role officer" in page.text
+    assert "report.pdf" not in page.text
+    for role in (Role.DEVELOPER, Role.CONSUMER, Role.PRODUCER):
+        client = signed_in(api, role)
+        assert client.get(PAGE).status_code == 403
+        assert PAGE not in client.get("/console/streams/taxi").text
+    assert signed_in(api, *STREAM_ROLES, team="strangers").get(PAGE).status_code == 404
+    assert PAGE in signed_in(api, Role.OFFICER).get("/console/streams/taxi").text
+    assert api.client().get(PAGE).headers["location"] == "/console/login"
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("json", b"{"), ("html", b"<!doctype html>"), ("pdf", b"%PDF-")]
+)
+def test_a_report_is_a_file_and_on_record(api: Api, form: str, begins: bytes) -> None:
+    answer = signed_in(api, Role.OFFICER).get(f"{REPORT}.{form}")
+    assert answer.status_code == 200
+    assert answer.content.startswith(begins)
+    assert answer.headers["content-disposition"] == f'attachment; filename="taxi-report.{form}"'
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    if form == "json":
+        assert not check_report(answer.content, api.world.service.report_key()).fault
+    assert exports(api) == [("taxi", "stream/taxi", "done")]
+
+
+@pytest.mark.parametrize("form", ["json", "html", "pdf"])
+def test_only_officers_get_a_report_and_refusals_are_on_record(api: Api, form: str) -> None:
+    for role in (Role.ADMINISTRATOR, Role.DEVELOPER):
+        answer = signed_in(api, role).get(f"{REPORT}.{form}")
+        assert (answer.status_code, "content-disposition" in answer.headers) == (403, False)
+    assert exports(api) == [("taxi", "stream/taxi", "not-allowed")] * 2
+    assert api.client().get(f"{REPORT}.{form}").headers["location"] == "/console/login"
+
+
+def test_what_is_no_report_is_not_found_and_not_made(api: Api) -> None:
+    client = signed_in(api, Role.OFFICER)
+    for path in (
+        f"{REPORT}.exe",
+        f"{REPORT}.",
+        "/console/streams/none/report.pdf",
+        "/console/streams/%0a/report.pdf",
+    ):
+        assert client.get(path).status_code == 404, path
+    for method in ("HEAD", "POST"):
+        assert client.request(method, f"{REPORT}.pdf").status_code == 405
+    assert exports(api) == []
+
+
+def test_a_report_whose_signature_does_not_hold_is_not_sent(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = api.world.service
+    made = service.export_ledger("taxi")
+    forged = replace(made, content=made.content.replace(b"taxi", b"maxi"))
+    monkeypatch.setattr(service, "export_ledger", lambda *_: forged)
+    client = signed_in(api, Role.OFFICER)
+    for form in ("json", "html", "pdf"):
+        answer = client.get(f"{REPORT}.{form}")
+        assert answer.status_code >= 500
+        assert "content-disposition" not in answer.headers
+
+
+def test_a_wrong_journal_is_said_in_red(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = api.world.service
+    check = replace(service.verify_ledger("taxi"), faults=("block 1 spent more than it may",))
+    monkeypatch.setattr(service, "verify_ledger", lambda _: check)
+    page = signed_in(api, Role.OFFICER).get(PAGE)
+    assert '<li class="failed">block 1 spent more than it may</li>' in page.text
+    assert "holds" not in seen(page).text.partition("Exposure")[0]
