@@ -99,6 +99,11 @@ docs: setup ## build the documentation site into build/site; fails where a link 
 reference: setup ## make the pages of docs/reference/ anew that come from the program
 	@$(bin)/python -m infra.docs.reference
 
+.PHONY: screenshots
+screenshots: setup ## make the screenshots of the console in docs/figures/ anew, from generated data (needs chromium)
+	@$(bin)/python -m infra.docs.screenshots >/dev/null
+	@echo "screenshots: docs/figures/console*.png"
+
 .PHONY: docs-serve
 docs-serve: setup ## show the documentation site at http://127.0.0.1:8000, and changes of pages as they are saved
 	@$(bin)/mkdocs serve --config-file infra/docs/mkdocs.yml

@@ -96,3 +96,12 @@ def test_a_store_without_trouble_says_so(tmp_path_factory: pytest.TempPathFactor
         assert "Not healthy" in page
         assert "failing: catalog" in page
         assert "Nothing needs you." not in page
+
+
+def test_what_needs_a_reader_leads_to_a_place_of_its_page(api: Api) -> None:
+    client = signed_in(api)
+    places = [place.split("#") for _, place, _ in needs(api) if "#" in place]
+    assert {place for place, _ in places} == {"/console/ptks/taxi.speed", "/console/streams/taxi"}
+    for place, anchor in places:
+        assert f'id="{anchor}"' in client.get(place).text
+    assert 'id="exposed"' in client.get("/console/streams/taxi").text
