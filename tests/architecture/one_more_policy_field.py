@@ -49,7 +49,7 @@ with connect(home) as store:
     usual, python = store.service.stream("usual"), store.service.stream("python")
     assert (spare_of(usual), spare_of(python)) == (3, 7)
     for wrong in (0, 10, True, "7"):
-        with pytest.raises(InvalidRequest, match=r"^spare must be a whole number between 1 and 9$"):
+        with pytest.raises(InvalidRequest, match=r"^spare must be a whole number between 1 and 9\n"):
             store.create_stream("wrong", schema=SCHEMA, spare=wrong, **ARGUMENTS)
     with pytest.raises(NameTaken, match="spare is 7, not 8"):
         store.create_stream("python", schema=SCHEMA, spare=8, **ARGUMENTS)

@@ -60,7 +60,7 @@ with connect(home) as store:
     store.register_ptk(estimator, name="usual", stream="taxi", target=0.5)
     store.register_ptk(estimator, name="other", stream="taxi", target=0.5, spare=8)
     for wrong in (0, -1, True, "7"):
-        with pytest.raises(InvalidRequest, match=r"^the spare must be a positive, finite number$"):
+        with pytest.raises(InvalidRequest, match=r"^the spare must be a positive, finite number\n"):
             store.register_ptk(estimator, name="wrong", stream="taxi", target=0.5, spare=wrong)
 
     # a repository and the command line

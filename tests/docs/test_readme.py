@@ -72,9 +72,11 @@ def test_every_command_of_the_quickstart_exists_with_the_options_it_shows(reposi
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name in a page: its headings, as GitHub writes them."""
-    headings = re.findall(r"^#+ +(.+?) *$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """What a link may name in a page: its headings, as GitHub writes them, and anchors."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    named = re.findall(r'<a id="([\w-]+)"></a>', text)
+    return {*named, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
 
 
 def leads_nowhere(page: Path, link: str) -> bool:

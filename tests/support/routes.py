@@ -31,6 +31,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("DELETE", "/v1/grants"): ({A}, STORE),
     ("GET", "/v1/audit-log"): ({O, A}, STORE),
     ("POST", "/v1/streams"): ({A}, STORE),
+    ("GET", "/v1/overview"): (ALL, ANY),
     ("GET", "/v1/streams"): (ALL, ANY),
     ("GET", "/v1/streams/{stream}"): (ALL, ""),
     ("PATCH", "/v1/streams/{stream}"): ({A}, ""),

@@ -249,7 +249,7 @@ def test_a_lock_waits_for_a_holder_that_lets_go(tmp_path: Path) -> None:
     with other_process(HOLDS_A_LOCK, tmp_path / "lock") as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(Conflict, match=rf"^taken \(process {holder.pid}\)$"):
+        with pytest.raises(Conflict, match=rf"^taken \(process {holder.pid}\)\n"):
             Lock(tmp_path / "lock", 0.0, "taken")
         holder.kill()
         Lock(tmp_path / "lock", 20.0, "taken").release()

@@ -138,7 +138,7 @@ def test_what_cannot_be_forgotten_is_an_error_without_a_word_of_the_server(
 ) -> None:
     client.set(f"{KEY}:appended", "something else")
     for one in (streams, RedisStreams(f"unix://{tmp_path}/none.sock")):
-        with pytest.raises(Unavailable, match=r"^the streams of events cannot be written to; retry later$"):
+        with pytest.raises(Unavailable, match=r"^the streams of events cannot be written to; retry later\n"):
             one.forget(KEY, message_id("sub_a", 1), 1)
 
 
