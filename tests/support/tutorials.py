@@ -1,0 +1,66 @@
+"""Run the commands of a tutorial in order, as somebody who has nothing yet, and compare what they print.
+
+python -m tests.support.tutorials docs/tutorials/officer.md    # writes down anew what its commands print
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.guides import run
+
+STEP = re.compile(r"```bash\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+END = "-- end of step --"
+
+
+def steps(page: str) -> list[tuple[str, str | None]]:
+    """Return the commands of each step, and what the page says that they print; None if it shows nothing."""
+    return [(commands, shown or None) for commands, shown in STEP.findall(page)]
+
+
+def printed(page: str, folder: Path) -> list[str]:
+    """Return what each step prints; all run in one shell, which stops at the first command that fails."""
+    commands = "".join(f"{one}\necho '{END}'\n" for one, _ in steps(page))
+    return [part.removeprefix("\n") for part in run(f"exec 2>&1\n{commands}", folder, folder).split(END)][:-1]
+
+
+def likeness(text: str) -> list[str]:
+    """Return the lines without what differs from run to run: numbers, digests, times, widths of tables."""
+    kept = []
+    for line in text.splitlines():
+        plain = re.sub(r"[─━┏┓┗┛┡┩└┘╇┳┴┬┼]+", " ", line)
+        plain = re.sub(r"\b[0-9a-f]{12,}\b|\bptk_\w+\b|(?<![\w.])-?\d[\d:.,T+e-]*", "0", plain)
+        if plain := " ".join(plain.split()):
+            kept.append(plain)
+    return kept
+
+
+def rewritten(page: str, outputs: list[str]) -> str:
+    """Return the page with what its steps print now, where it shows anything."""
+    left = iter(outputs)
+
+    def step(found: re.Match[str]) -> str:
+        now = next(left)
+        if found[2] is None:
+            return found[0]
+        shown = "\n".join(line.rstrip() for line in now.strip("\n").splitlines())
+        return f"```bash\n{found[1]}```\n\n```text\n{shown}\n```\n"
+
+    return STEP.sub(step, page)
+
+
+def main(pages: list[str]) -> int:
+    """Run each page in a folder of its own, and write down what it prints."""
+    for name in pages:
+        path = Path(name)
+        with tempfile.TemporaryDirectory() as folder:
+            path.write_text(rewritten(path.read_text(), printed(path.read_text(), Path(folder))))
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
