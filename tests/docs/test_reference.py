@@ -105,6 +105,6 @@ def test_each_setting_has_a_line(repository: Path) -> None:
 
 
 def test_text_of_the_program_is_no_markup() -> None:
-    assert escaped("<home>/lake, *all* and `a<b`") == "&lt;home>/lake, \\*all\\* and `a<b`"
+    assert escaped("<home>, *all*, [x] and `a<b`") == "&lt;home>, \\*all\\*, \\[x\\] and `a<b`"
     assert prose("One\nline.\n\nAnother.\f hidden") == "One line.\n\nAnother."
     assert table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"

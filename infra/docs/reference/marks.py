@@ -24,6 +24,6 @@ def prose(text: str) -> str:
 def escaped(text: str) -> str:
     """Return a text with what is HTML, or emphasis by `*`, as it is written; code stays."""
     parts = re.split(r"(`[^`]*`)", text)
-    plain = (part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2])
+    plain = (re.sub(r"([*\[\]])", r"\\\1", part.replace("<", "&lt;")) for part in parts[::2])
     code = iter(parts[1::2])
     return "".join(part + next(code, "") for part in plain)
