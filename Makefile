@@ -90,9 +90,10 @@ $(topics:%=bench-%): bench-%: setup
 bench-%:
 	@echo "bench: there is no topic '$*'; topics are: $(topics)" >&2; exit 2
 
+# Without --quiet, under which MkDocs counts no warning, and a broken link fails nothing.
 .PHONY: docs
 docs: setup ## build the documentation site into build/site; fails where a link or an anchor leads nowhere
-	@$(bin)/mkdocs build --quiet --strict --config-file infra/docs/mkdocs.yml
+	@said=$$($(bin)/mkdocs build --strict --config-file infra/docs/mkdocs.yml 2>&1) || { echo "$$said" >&2; exit 1; }
 	@echo "docs: build/site/index.html"
 
 .PHONY: reference

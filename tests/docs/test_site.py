@@ -86,12 +86,10 @@ def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
     assert elsewhere('<link href="//d.org/f.css" rel="stylesheet">') == ["//d.org/f.css"]
 
 
-@pytest.fixture(scope="module")
-def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, as `make docs` builds it."""
-    place = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", CONFIG, "-d", str(place)],
+def built(repository: Path, config: Path, place: Path) -> tuple[int, list[str]]:
+    """How a strict build ends, and its warnings."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(place)],
         cwd=repository,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -99,7 +97,14 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=300,
         check=False,
     )
-    assert (built.returncode, built.stderr) == (0, "")
+    return done.returncode, [line for line in done.stderr.splitlines() if "WARNING" in line]
+
+
+@pytest.fixture(scope="module")
+def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, as `make docs` builds it."""
+    place = tmp_path_factory.mktemp("site")
+    assert built(repository, repository / CONFIG, place) == (0, [])
     return place
 
 
@@ -152,3 +157,24 @@ def test_docstrings_of_public_names_are_on_the_site(site: Path, page: str) -> No
     assert ":::" not in text
     name = {"library": "ptklib.linear.AdaSSPRegressor", "client": "ptkstore.sdk.store.Store"}[page]
     assert f'id="{name}"' in text
+
+
+@pytest.mark.long
+def test_a_broken_link_and_a_broken_anchor_fail_the_build(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# One\n[a](gone.md) [b](#nope)\n")
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(
+        f"INHERIT: {repository / CONFIG}\ndocs_dir: docs\nhooks: []\nplugins: []\nnav: [index.md]\n"
+    )
+    code, warnings = built(repository, config, tmp_path / "site")
+    assert code == 1
+    assert len(warnings) == 2
+
+
+def test_make_docs_counts_warnings(repository: Path) -> None:
+    """Under --quiet, MkDocs counts none, and a strict build passes whatever is broken."""
+    (line,) = re.findall(r"mkdocs build (.*)", (repository / "Makefile").read_text(encoding="utf-8"))
+    assert "--strict" in line
+    assert "--quiet" not in line
+    assert " -q" not in line
