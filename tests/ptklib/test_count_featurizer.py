@@ -198,5 +198,5 @@ def test_a_label_that_is_passed_as_y_although_a_column_is_named_says_what_to_do(
     assert str(told.value).startswith(
         "column 'click' is missing: needed are 'hour', 'click', and the table has"
     )
-    with pytest.raises(SchemaError, match=r"the table has 'hour'$"):
+    with pytest.raises(SchemaError, match=r"the table has 'hour'\n"):
         getattr(estimator, method)(rows)

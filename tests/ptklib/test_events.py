@@ -74,7 +74,7 @@ def test_a_field_that_cannot_be_is_refused_when_it_is_read(change: dict, said: s
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"name": "DiscreteLaplace", "scale": 1.0}, "needs the fields l1_sensitivity$"),
+        ({"name": "DiscreteLaplace", "scale": 1.0}, "needs the fields l1_sensitivity\n"),
         ({"name": "PoissonSampled", "sampling_rate": 1.5, "event": GAUSSIAN}, "at most 1"),
         ({"name": "PoissonSampled", "sampling_rate": 0.5, "event": LAPLACE}, "discrete Gaussian"),
         ({"name": "Composed", "events": LAPLACE}, "list of events"),

@@ -131,6 +131,7 @@ NO_ACTS = {
         "trace_window",
         "ptk_version",
         "diff_versions",
+        "state_table",
         "due",
         "due_for_workers",
         "origin_for",
