@@ -76,6 +76,7 @@ class Console:
         self._actions = ActionRoutes(service, identity, self, PREFIX)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
+        self._begun = service.clock.now()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -286,7 +287,7 @@ class Console:
         secret, address = request.query_params.get("link", ""), direct_address(request)
 
         def holder() -> Principal:
-            token_id = self._links.take(secret, address, self._clock.now())
+            token_id = self._links.take(secret, address, self._clock.now(), since=self._begun)
             return self._identity.identify(None) if token_id is None else self._identity.principal(token_id)
 
         try:
@@ -317,6 +318,11 @@ class Console:
             )
             raise
         self._admit(who)
+        try:
+            self._identity.permit(who, Action.CONSOLE_SIGN_IN)
+        except NotAllowed as error:
+            self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, error.code)
+            raise
         self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, DONE)
         return who
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 IDLE_SECONDS = 30 * 60.0
 LIFE_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
+OF_A_TOKEN_MAX = 20
+"""Sessions of one token: whoever signs in again and again ends their own ones, and nobody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,18 @@ class Sessions:
         name, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
             self._sessions = {key: one for key, one in self._sessions.items() if _lives(one, now)}
-            while len(self._sessions) >= SESSIONS_MAX:
-                oldest = min(self._sessions, key=lambda key: self._sessions[key].used_at)
-                del self._sessions[oldest]
+            self._make_room(
+                [k for k, one in self._sessions.items() if one.token_id == token_id], OF_A_TOKEN_MAX
+            )
+            self._make_room(list(self._sessions), SESSIONS_MAX)
             self._sessions[_hashed(name)] = Session(token_id, secrets.token_urlsafe(32), now, now)
         return name
+
+    def _make_room(self, keys: list[str], most: int) -> None:
+        """End those of these sessions that were not used for longest, until one more is not too many."""
+        keys.sort(key=lambda key: self._sessions[key].used_at)
+        for key in keys[: max(0, len(keys) - most + 1)]:
+            del self._sessions[key]
 
     def of(self, name: str | None) -> Session | None:
         """Return the session of this name, used now; None if there is none."""

@@ -235,6 +235,11 @@ def roles_on(principal: Principal, target: Target, grants: Iterable[Grant]) -> f
     return principal.scopes & roles
 
 
+def sees(principal: Principal, target: Target, grants: Iterable[Grant]) -> bool:
+    """Return whether a principal has a role that reads on a stream; a gateway of devices gets tickets alone."""
+    return bool(roles_on(principal, target, grants) - {Role.DEVICE_GATEWAY})
+
+
 def allows(action: Action, principal: Principal, target: Target, grants: Iterable[Grant]) -> bool:
     """Tell whether the table lets `principal` do it; the one place where that is decided."""
     rule = action.rule

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ptkstore import application
 from ptkstore.adapters.runtime import log_code
 from ptkstore.domain.identity import Action
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.wiring.trail import Recording
+
+if TYPE_CHECKING:
+    from ptkstore.application.operations.team_shares import TeamShares
 
 
 class Subscribing(Recording):
@@ -44,7 +49,12 @@ class Subscribing(Recording):
                 clock=self.clock,
                 keys=self.keys,
                 messenger=self.messenger,
+                shares=self._tests,
             )
+
+    @cached_property
+    def _tests(self) -> TeamShares:
+        return application.delivery.send_test_event.shares_of_tests()
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         with self._recorded(Action.PTK_NOTIFY, "ptk", ptk_id):

@@ -45,7 +45,12 @@ class OneTimeLinks:
         """
         secret = secrets.token_urlsafe(32)
         self._remove_old(now)
-        document = {"token_id": token_id, "address": address, "until": (now + LIFE).isoformat()}
+        document = {
+            "token_id": token_id,
+            "address": address,
+            "made": now.isoformat(),
+            "until": (now + LIFE).isoformat(),
+        }
         self._write(_hashed(secret), json.dumps(document))
         return secret
 
@@ -57,13 +62,15 @@ class OneTimeLinks:
         page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={url}">\n'
         return self._write(_hashed(secret) + _PAGE, page)
 
-    def take(self, secret: str, address: str | None, now: datetime) -> str | None:
+    def take(self, secret: str, address: str | None, now: datetime, *, since: datetime) -> str | None:
         """Return the id of the token of a link, or None; either way the link is used up.
 
         Parameters
         ----------
         address : str, optional
             `host:port` at which the request came; None for one that came in a way that is not allowed.
+        since : datetime
+            When the server started. An older link may have been sent to whoever had the address before.
         """
         if not _SECRET.fullmatch(secret):
             return None
@@ -75,7 +82,8 @@ class OneTimeLinks:
             return None
         with suppress(OSError):
             file.with_name(file.name + _PAGE).unlink()
-        holds = document["address"] == address and now < datetime.fromisoformat(document["until"])
+        made, until = (datetime.fromisoformat(document[name]) for name in ("made", "until"))
+        holds = document["address"] == address and since <= made and now < until
         return str(document["token_id"]) if holds else None
 
     @property

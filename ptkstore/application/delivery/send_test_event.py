@@ -7,12 +7,26 @@ from dataclasses import dataclass
 
 from ptklib.canonical_json import canonical_json
 from ptkstore.application.delivery.deliveries import may_hear
-from ptkstore.domain.subscriptions import event_of_test, message_id_of_test
+from ptkstore.application.operations.team_shares import TeamShares
+from ptkstore.domain.subscriptions import Subscription, event_of_test, message_id_of_test
 from ptkstore.errors import InvalidRequest, Refused, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import Message, Messenger, NotDelivered
 from ptkstore.ports.runtime import Clock
+
+AT_ONCE, AT_ONCE_OF_A_TEAM = 6, 2
+"""Test events that are being sent: each holds a thread for as long as the endpoint takes."""
+
+
+def shares_of_tests() -> TeamShares:
+    """Return the places of test events that are sent at once."""
+    return TeamShares(
+        AT_ONCE,
+        AT_ONCE_OF_A_TEAM,
+        team_full=f"{AT_ONCE_OF_A_TEAM} test events of this team are being sent, and no more at once",
+        all_taken=f"{AT_ONCE} test events are being sent, and no more at once",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +44,13 @@ class TriedEndpoint:
 
 
 def send_test_event(
-    subscription_id: str, *, begin: Read, clock: Clock, keys: KeyStore, messenger: Messenger
+    subscription_id: str,
+    *,
+    begin: Read,
+    clock: Clock,
+    keys: KeyStore,
+    messenger: Messenger,
+    shares: TeamShares,
 ) -> TriedEndpoint:
     """Make one attempt at a test event, with the secrets that sign versions now.
 
@@ -44,7 +64,9 @@ def send_test_event(
     Refused
         The subscription is disabled, has no secret, or its team has no role that may subscribe.
     TooManyRequests
-        Many host names of the team are being looked up.
+        Many host names, or test events, of the team are under way.
+    Unavailable
+        As many test events as may be are being sent.
     """
     with begin() as uow:
         subscription = uow.subscriptions.get(subscription_id)
@@ -55,8 +77,16 @@ def send_test_event(
         raise Refused(f"subscription {subscription_id} is disabled; enable it first")
     if not hears:
         raise Refused(f"the team of subscription {subscription_id} has no role that may subscribe")
+    shares.take(subscription.team)
+    try:
+        return _sent(subscription, clock=clock, keys=keys, messenger=messenger)
+    finally:
+        shares.give_back(subscription.team)
+
+
+def _sent(subscription: Subscription, *, clock: Clock, keys: KeyStore, messenger: Messenger) -> TriedEndpoint:
+    subscription_id, now = subscription.id, clock.now()
     messenger.check_endpoint(subscription.endpoint, subscription.team)  # under the team's share of lookups
-    now = clock.now()
     try:
         signing = keys.secrets_of(subscription_id, now)
     except UnknownName:

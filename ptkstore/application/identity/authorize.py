@@ -13,6 +13,7 @@ from ptkstore.domain.identity import (
     allows,
     opens,
     roles_on,
+    sees,
     split_text,
 )
 from ptkstore.domain.names import team_of
@@ -101,12 +102,12 @@ def permit(principal: Principal, action: Action, named: Named | None, uow: Catal
 
 
 def visible_streams(principal: Principal, uow: CatalogView) -> frozenset[str]:
-    """Return the streams on which the principal has any role."""
+    """Return the streams on which the principal has a role that reads."""
     grants = uow.identities.grants(team=principal.team)
     return frozenset(
         stream.name
         for stream in uow.streams.all()
-        if roles_on(principal, Target(stream.name, stream.team), grants)
+        if sees(principal, Target(stream.name, stream.team), grants)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptkstore.domain.identity import Action, Principal, Target, allows, roles_on
+from ptkstore.domain.identity import Action, Principal, Target, allows, sees
 from ptkstore.ports.catalog import CatalogView
 
 _STREAM_PARTS = {
@@ -53,7 +53,7 @@ def sight_of(principal: Principal, uow: CatalogView) -> Sight:
         for part, action in _STREAM_PARTS.items()
     }
     return Sight(
-        streams=frozenset(str(one.stream) for one in targets if roles_on(principal, one, grants)),
+        streams=frozenset(str(one.stream) for one in targets if sees(principal, one, grants)),
         **readable,
         team=None if principal.administers else principal.team,
         context=principal.team,

@@ -15,6 +15,10 @@ BYTES_MOST = 16_000_000
 """Files that are larger together are not read for a page."""
 
 
+CELLS_MOST = 1_000_000
+"""A small file may hold many equal cells: a table with more is not read for a page."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableAsk:
     """Which rows are asked for: of a table, with this text in a key, in the order of a column."""
@@ -66,6 +70,9 @@ def state_table(content: Mapping[str, Any], files: Mapping[str, bytes], ask: Tab
     if not by_name:
         return None
     name = ask.table if ask.table in by_name else min(by_name)
+    facts = pq.read_metadata(io.BytesIO(by_name[name]))
+    if facts.num_rows * facts.num_columns > CELLS_MOST:
+        return None
     table = pq.read_table(io.BytesIO(by_name[name]))
     keys = tuple(key for key in content["schema"].get(name, {}).get("keys", ()) if key in table.column_names)
     n_rows = table.num_rows

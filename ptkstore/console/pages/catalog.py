@@ -47,14 +47,17 @@ class Search:
         """Whether anything is asked for."""
         return self != Search()
 
-    def finds(self, spec: PtkSpec, newest: int) -> bool:
-        """Return whether a PTK with this newest version is among those looked for."""
+    def finds(self, spec: PtkSpec, newest: int | None) -> bool:
+        """Return whether a PTK with this newest version, None if that is not told, is among those looked for."""
         return (
             (not self.family or spec.family == self.family)
             and (not self.assurance or spec.assurance.value == self.assurance)
             and (not self.stream or spec.stream == self.stream)
             and (self.epsilon is None or spec.loss.epsilon <= self.epsilon)
-            and (self.versions not in _HAS_VERSION or bool(newest) is _HAS_VERSION[self.versions])
+            and (
+                self.versions not in _HAS_VERSION
+                or (newest is not None and bool(newest) is _HAS_VERSION[self.versions])
+            )
             and all(word in _text(spec) for word in self.text.lower().split()[:WORDS_MOST])
         )
 
@@ -68,8 +71,9 @@ class Catalog(Reads):
     def ptks(self, who: Principal, asked: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
         """Show the PTKs of all visible streams that a search finds."""
         search = Search.of(asked or {})
-        specs, placed = self._ptks(who), self._service.newest_versions()
-        found = [spec for spec in specs if search.finds(spec, placed.get(spec.ptk_id, 0))]
+        specs = self._ptks(who)
+        placed = self._newest(who, specs)
+        found = [spec for spec in specs if search.finds(spec, placed.get(spec.ptk_id))]
         return {
             "ptks": [
                 {**line, "features": _features(spec)}

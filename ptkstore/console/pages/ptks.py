@@ -109,7 +109,7 @@ class PtkPage(Reads):
         except (CorruptObject, Unavailable):
             return {**shown, "problem": "The lake does not answer, or does not hold what was published."}
         if table is None:
-            problem = "" if _is_small(found.content) else "The state is too large for a page: use the SDK."
+            problem = "The state is too large for a page: use the SDK." if found.content["files"] else ""
             return {**shown, "problem": problem}
         return {**shown, "state": shown_table(table, next(iter(asked.get("plot", ())), ""))}
 

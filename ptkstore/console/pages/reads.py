@@ -60,11 +60,15 @@ class Reads:
             names, place = [spec.ptk_id for spec in self._ptks(who)], "ptks"
         return [{"name": one, "href": f"/{place}/{one}"} for one in near_names(name, names)]
 
-    def _lines(
-        self, specs: Sequence[PtkSpec], placed: Mapping[str, int] | None = None
-    ) -> list[dict[str, Any]]:
-        placed = self._service.newest_versions() if placed is None else placed
-        return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id) or None} for spec in specs]
+    def _lines(self, specs: Sequence[PtkSpec], placed: Mapping[str, int]) -> list[dict[str, Any]]:
+        """Return PTKs as pages list them; `newest` is None where the reader is not told of versions."""
+        return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id)} for spec in specs]
+
+    def _newest(self, who: Principal, specs: Sequence[PtkSpec]) -> dict[str, int]:
+        """Return the newest version of each PTK whose states the reader may read, 0 for none."""
+        readable = self._identity.streams_for(who, Action.STATE_READ)
+        placed = self._service.newest_versions()
+        return {spec.ptk_id: placed.get(spec.ptk_id, 0) for spec in specs if spec.stream in readable}
 
     def _may(self, who: Principal, action: Action, named: Named | None) -> bool:
         try:

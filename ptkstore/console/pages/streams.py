@@ -41,6 +41,7 @@ class StreamPage(Reads):
             local = [local_json(one) for one in odometers.local]
             device = None if odometers.device is None else device_json(odometers.device)
         minimum, asserted = self._service.assurance_on(name)
+        ptks = self._service.ptks(stream=name)[:PTKS_SHOWN]
         contexts = ""
         if rows is not None and stream.policy.sharing.contexts:
             contexts = contexts_text(rows, stream.policy)
@@ -70,7 +71,7 @@ class StreamPage(Reads):
             "n_blocks": len(rows or ()),
             "charts": {kind: budget_chart(members) for kind, members in newest.items()},
             "blocks": [row for members in newest.values() for row in members],
-            "ptks": self._lines(self._service.ptks(stream=name)[:PTKS_SHOWN]),
+            "ptks": self._lines(ptks, self._newest(who, ptks)),
         }
 
 

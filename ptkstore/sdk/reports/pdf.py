@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ _LEFT, _TOP, _BOTTOM = 0.6, 0.7, 0.7
 _COLUMNS: Final = 112  # characters of a line of a table
 _LINE: Final = 1.45  # of the letters' height
 _STYLE: Final[Any] = {"text.parse_math": False, "pdf.fonttype": 42, "font.family": "DejaVu Sans"}
+_ONE = threading.Lock()  # matplotlib's settings are those of the process
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,11 @@ def pdf_of(page: Page) -> bytes:
     """Lay a page out as a PDF; the same page gives the same bytes."""
     file = io.BytesIO()
     pages = list(_pages(list(_lines(page))))
-    with rc_context(_STYLE), PdfPages(file, metadata={"Title": page.title, "CreationDate": None}) as document:
+    with (
+        _ONE,
+        rc_context(_STYLE),
+        PdfPages(file, metadata={"Title": page.title, "CreationDate": None}) as document,
+    ):
         for number, lines in enumerate(pages, start=1):
             document.savefig(_drawn(lines, f"{page.title}, page {number} of {len(pages)}"))
     return file.getvalue()

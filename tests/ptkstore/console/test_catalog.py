@@ -64,6 +64,17 @@ def test_a_search_finds_what_has_all_that_is_asked_for(
     assert found(signed_in(api).get("/console/ptks", params=asked)) == names
 
 
+def test_versions_are_told_to_those_who_may_read_states(api: Api) -> None:
+    producer = signed_in(api, Role.PRODUCER)
+    assert found(producer.get("/console/ptks")) == ["taxi.busy", "taxi.speed"]
+    for choice in ("some", "none"):
+        assert found(producer.get("/console/ptks", params={"versions": choice})) == []
+    for page in ("/console/ptks", "/console/streams/taxi"):
+        text = producer.get(page).text
+        assert not re.search(r"version 1|no version yet|>none yet", text), page
+    assert "version 1" in signed_in(api, Role.CONSUMER).get("/console/ptks").text
+
+
 def test_a_search_that_finds_nothing_names_what_is_near(api: Api) -> None:
     for text, meant in (("sped", "taxi.speed"), ("taxi.buzy", "taxi.busy"), ("sped_mean", "taxi.busy")):
         page = signed_in(api).get("/console/ptks", params={"q": text})

@@ -16,7 +16,7 @@ from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
 from ptkstore.console.pages.overview import NOTICES_SHOWN
 from ptkstore.console.pages.ptks import TRAININGS_SHOWN
-from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
+from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, OF_A_TOKEN_MAX, SESSIONS_MAX, Sessions
 from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
@@ -300,12 +300,35 @@ def test_sessions_end_after_a_while_and_are_bounded() -> None:
         now += IDLE_SECONDS / 2
     assert (sessions.of(idle), sessions.of(busy), sessions.of(""), sessions.of(None)) == (None,) * 4
     first = sessions.begin("c")
-    for _ in range(SESSIONS_MAX):
+    for number in range(SESSIONS_MAX):
         now += 0.001
-        sessions.begin("d")
+        sessions.begin(f"d{number}")
     assert sessions.of(first) is None
     assert len(sessions._sessions) == SESSIONS_MAX
     assert not any(name in key for key in sessions._sessions for name in (first,))
+
+
+def test_who_signs_in_again_and_again_ends_nobody_elses_session() -> None:
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    others, first = sessions.begin("other"), sessions.begin("eager")
+    for _ in range(SESSIONS_MAX):
+        now += 0.001
+        last = sessions.begin("eager")
+    assert (sessions.of(first), len(sessions._sessions)) == (None, OF_A_TOKEN_MAX + 1)
+    assert None not in (sessions.of(others), sessions.of(last))
+
+
+def test_the_backend_of_an_app_does_not_sign_in(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        client = api.client()
+        key = seen(client.get("/console/login")).fields["form_key"]
+        gateway = api.token(Role.DEVICE_GATEWAY)
+        answer = client.post("/console/login", data={"form_key": key, "token": gateway})
+        assert (answer.status_code, "ptk_session" in client.cookies) == (403, False)
+        (entry,) = [one for one in api.identity.audit_log() if one.action == "console.sign-in"]
+        assert entry.outcome == "not-allowed"
 
 
 BUDGET_ROW = {

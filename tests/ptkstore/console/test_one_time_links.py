@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -192,8 +193,17 @@ def test_only_this_user_reads_what_a_link_leaves_and_it_does_not_sign_in(tmp_pat
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
     (kept,) = set(folder.iterdir()) - {page}
     assert secret not in kept.read_text() + kept.name + page.name
-    assert made.take(secret, "127.0.0.1:1", now) == "0" * 16
+    assert made.take(secret, "127.0.0.1:1", now, since=now) == "0" * 16
     assert os.listdir(folder) == []
+
+
+def test_a_link_from_before_the_server_started_may_have_been_seen_by_another_one(
+    tmp_path: Path, api: Api
+) -> None:
+    made, now = OneTimeLinks(tmp_path), api.world.clock.now()
+    secret = made.make("0" * 16, "127.0.0.1:1", now)
+    later = now + timedelta(seconds=1)
+    assert made.take(secret, "127.0.0.1:1", later, since=later) is None
 
 
 def test_links_that_nobody_took_are_removed(tmp_path: Path, api: Api) -> None:

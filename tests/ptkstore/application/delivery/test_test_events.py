@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.delivery.send_test_event import AT_ONCE_OF_A_TEAM
 from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.subscriptions import EVENT_TYPE, message_id
 from ptkstore.errors import InvalidRequest, NotAllowed, Refused, UnknownName
@@ -124,6 +125,22 @@ def test_a_subscription_that_is_sent_nothing_is_not_tested(
     with pytest.raises(UnknownName):
         service.send_test_event("sub_0000000000000000")
     assert len(webhook_receiver.calls) == 0
+
+
+def test_one_team_does_not_take_all_places(
+    api: Api, subscribed: str, webhook_receiver: WebhookReceiver
+) -> None:
+    service, developer = api.world.service, api.acting(Role.DEVELOPER)
+    places = service._tests
+    for _ in range(AT_ONCE_OF_A_TEAM):
+        places.take("taxi")
+    answer = developer.post(f"/v1/subscriptions/{subscribed}/test")
+    assert problem(answer) == (429, "too-many-requests")
+    places.take("ads")  # another team has places
+    assert len(webhook_receiver.calls) == 0
+    places.give_back("taxi")
+    assert developer.post(f"/v1/subscriptions/{subscribed}/test").json()["delivered"]
+    assert developer.post(f"/v1/subscriptions/{subscribed}/test").json()["delivered"]  # it was given back
 
 
 def test_the_client_sends_it_here_and_over_http(
