@@ -155,7 +155,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         document = FastAPI.openapi(app)
         describe(document)
         schemas = document["components"]["schemas"]
-        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        problem = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
         schemas |= problem.pop("$defs", {})
         schemas[Problem.__name__] = problem
         for name in ("HTTPValidationError", "ValidationError"):
