@@ -53,14 +53,14 @@ Page = Callable[..., dict[str, Any]]  # of a principal, and of what the path nam
 
 
 class Console:
-    """Pages for who has signed in with an API token, under the rules of the API.
+    """Pages for users who signed in with an API token, under the rules of the API.
 
     Parameters
     ----------
     health : callable
-        The state of every part by name, and the names of those that fail.
+        Returns the state of every part by name, and the names of those that fail.
     admit : callable
-        Counts a request of a principal, and refuses one too many.
+        Counts a request of a principal. Refuses a request too many.
     """
 
     def __init__(
@@ -306,7 +306,10 @@ class Console:
         return response
 
     def _let_in(self, identify: Callable[[], Principal], request_id: str) -> Principal:
-        """Who signs in; that is on record before it is done, and so is, once a minute, that somebody may not."""
+        """Return the principal that signs in, and record the sign-in before it happens.
+
+        A refused sign-in is recorded, too: once a minute at most if the token is not valid.
+        """
         try:
             who = identify()
         except Unauthenticated as error:

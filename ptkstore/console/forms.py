@@ -34,7 +34,7 @@ def same(one: str, other: str) -> bool:
 def from_this_site(request: Request) -> bool:
     """Tell whether a form was sent from a page of this very origin, as the browser says.
 
-    `Sec-Fetch-Site` is the browser's own judgement and holds behind a proxy, too. Without it, the `Origin` must name
+    `Sec-Fetch-Site` is the browser's own judgement. It is right behind a proxy, too. Without it, the `Origin` must name
     the host of the request. A client that sends neither is no browser: no other site steers it.
     """
     site = request.headers.get("sec-fetch-site")

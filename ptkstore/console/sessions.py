@@ -1,4 +1,4 @@
-"""Who is signed in: sessions in the memory of this process, of which a browser holds a random name."""
+"""Sessions of signed-in users, in the memory of this process. The browser has a random name of its session."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OF_A_TOKEN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is kept: the token's id, never its text; `form_key` stands in every form that is sent back.
+    """A session keeps the token's id, never its text. Every form carries `form_key`, and sends it back.
 
-    `message` is what the next page says of the action before it.
+    The next page shows `message`, about the action before it.
     """
 
     token_id: str
@@ -33,7 +33,7 @@ class Session:
 class Sessions:
     """Sessions end half an hour after their last use, after twelve hours, with the process and by signing out.
 
-    What a browser holds is stored as its hash only. Whether the token still holds is asked at each request.
+    The process stores only a hash of the name that the browser has. Each request checks that the token is still valid.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -54,13 +54,13 @@ class Sessions:
         return name
 
     def _make_room(self, keys: list[str], most: int) -> None:
-        """End those of these sessions that were not used for longest, until one more is not too many."""
+        """End the sessions that were unused for the longest time, until there is room for one more."""
         keys.sort(key=lambda key: self._sessions[key].used_at)
         for key in keys[: max(0, len(keys) - most + 1)]:
             del self._sessions[key]
 
     def of(self, name: str | None) -> Session | None:
-        """Return the session of this name, used now; None if there is none."""
+        """Return the session of this name and note its use. None if there is none."""
         if not name:
             return None
         now = self._clock()
@@ -76,7 +76,7 @@ class Sessions:
         self._change_message(name, text)
 
     def take_message(self, name: str | None) -> str:
-        """Return the sentence that was kept, once."""
+        """Return the sentence that was kept, and forget it."""
         return self._change_message(name, "")
 
     def _change_message(self, name: str | None, text: str) -> str:

@@ -1,1 +1,1 @@
-"""What can be done in the console: each action asks first, and calls the use case that the HTTP API calls."""
+"""Actions of the console. Each action asks first, and calls the use case that the HTTP API calls."""

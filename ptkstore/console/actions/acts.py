@@ -1,4 +1,4 @@
-"""What an action is: its rule, the fields it asks for, what it says will happen, and the use case that does it."""
+"""An action: its rule, the fields it asks for, what it says will happen, and the use case that does it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ptkstore.wiring.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a form. A blank one that is not required is left out.
+    """A field of a form. The document has no blank field that is not required.
 
     Parameters
     ----------
     parse : callable
-        Makes a value of the document of the text that was sent; raises ValueError.
+        Turns the text that was sent into a value. Raises ValueError.
     options : sequence of str
-        What can be chosen; any text if there are none.
+        The values to choose from. Without any, all text is accepted.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Ask:
     document: Any
 
     def __getitem__(self, name: str) -> str:
-        """Return what the path names."""
+        """Return the value of a parameter of the path."""
         return self.names[name]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done, in a sentence, and a secret that is shown this once."""
+    """The outcome: a sentence that says what was done, and a secret that is shown once."""
 
     message: str
     secret: str = ""
@@ -66,17 +66,17 @@ class Act:
     Parameters
     ----------
     path : str
-        Below the prefix of actions.
+        The path below the prefix of actions.
     kind, about : str, callable
-        The subject in the audit trail, as the HTTP API writes it.
+        The subject in the audit trail. The HTTP API writes the same one.
     says : callable
-        Sentences that say what will happen.
+        Returns sentences that say what will happen.
     back : str
-        The page that shows what has changed.
+        The page that shows the change.
     asks_outside : bool
-        What is done waits for a host whose name somebody chose.
+        True if the action waits for a host whose name a user chose.
     secret : bool
-        What is done makes something new each time, and shows a secret once.
+        True if each call makes something new, and shows a secret once.
     """
 
     path: str
@@ -98,11 +98,11 @@ class Act:
         return {name for _, name, _, _ in Formatter().parse(self.path) if name}
 
     def named(self, names: Mapping[str, str]) -> Named:
-        """Return what the table of roles is held against."""
+        """Return the names that the table of roles is asked about."""
         return Named(**names)
 
     def document(self, sent: Mapping[str, str]) -> Any:
-        """Read the fields as the document of the HTTP API; `InvalidRequest` names the field and repeats nothing."""
+        """Read the fields as the document of the HTTP API. `InvalidRequest` names the field and repeats no value."""
         values: dict[str, Any] = {}
         for one in self.fields:
             text = sent.get(one.name, "").strip()

@@ -1,4 +1,4 @@
-"""Keys of confirmation pages: an action is done only as it was shown, to whom it was shown, within a while."""
+"""Keys of confirmation pages: an action runs only as shown, for the session that saw it, within ten minutes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LIFE_SECONDS = 600
 class Confirmations:
     """Makes and checks the key of a confirmation page.
 
-    A key holds for one session, one path, the same fields and ten minutes. Its first part is random and names the
-    request: sent twice, it is done once. A key cannot be made without the secret of this process, so that no client can
-    leave out the page.
+    A key is valid for one session, one path and the same fields, for ten minutes. Its first part is random and names
+    the request: a request sent twice runs once. Only this process has the secret that makes a key, so that no client
+    can leave out the page.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,13 +29,13 @@ class Confirmations:
         Parameters
         ----------
         session : str
-            What only this session has, such as the key of its forms.
+            A secret of this session, such as the key of its forms.
         """
         name, until = secrets.token_urlsafe(32), int(self._clock()) + LIFE_SECONDS
         return f"{name}.{until}.{self._seal(name, until, session, path, fields)}"
 
     def name_of(self, key: str, session: str, path: str, fields: Mapping[str, str]) -> str | None:
-        """Return what names the confirmed request, or None if the key is not of this page."""
+        """Return the random name of the confirmed request, or None if the key is not of this page."""
         name, _, rest = key.partition(".")
         until, _, seal = rest.partition(".")
         if not (until.isascii() and until.isdigit() and len(until) < 20 and seal.isascii()):

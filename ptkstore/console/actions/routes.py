@@ -58,7 +58,7 @@ _Step = Callable[[Act, Request, Session, Principal, Mapping[str, str]], Response
 
 
 class Frame(Protocol):
-    """What the console gives to its pages."""
+    """The functions that the console offers to the pages of actions."""
 
     def session_of(self, request: Request) -> Session | None:
         """Return the session of a request."""

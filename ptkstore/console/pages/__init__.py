@@ -1,1 +1,1 @@
-"""What the pages show: read by the same use cases, and under the same rules, as over HTTP."""
+"""The contents of the pages, read by the same use cases and under the same rules as over HTTP."""

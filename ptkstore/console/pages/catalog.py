@@ -20,7 +20,7 @@ QUERY_MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for; an empty field does not restrict anything."""
+    """The question of a search. An empty field restricts nothing."""
 
     text: str = ""
     family: str = ""

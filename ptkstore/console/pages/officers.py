@@ -1,4 +1,4 @@
-"""What a privacy officer looks for: the check of the ledger, what is exposed, what was lost, and who signs."""
+"""The page of a privacy officer: the check of the ledger, what is exposed, what was lost, and who signs."""
 
 from __future__ import annotations
 

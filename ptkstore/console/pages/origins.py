@@ -1,4 +1,4 @@
-"""Where a version comes from, in layers: windows, the versions that it was made from, and the version itself."""
+"""The origin of a version, in layers: windows, the versions that it was made from, and the version itself."""
 
 from __future__ import annotations
 

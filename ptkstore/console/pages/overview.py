@@ -27,7 +27,7 @@ from ptkstore.sdk.notices import notice_document
 
 NOTICES_SHOWN = 20
 BUDGETS_SHOWN = STREAMS_MOST
-"""Streams of which the overview shows what is left."""
+"""The overview shows the remaining budget of at most this many streams."""
 _PROCESSES = ("relay", "schedule", "worker")
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "its next training",
@@ -38,7 +38,7 @@ _WAITS_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that needs somebody: what it is about, where to look, and what is wrong in a sentence."""
+    """A matter that needs a person: its subject, the page to look at, and a sentence that says what is wrong."""
 
     kind: str
     about: str

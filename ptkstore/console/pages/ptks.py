@@ -33,7 +33,7 @@ NUMBER_MOST = 10
 
 
 class PtkPage(Reads):
-    """What one PTK says, and how it came to be."""
+    """The contents of one PTK, and its history."""
 
     def ptk(
         self, who: Principal, ptk_id: str, asked: Mapping[str, Sequence[str]] | None = None
@@ -121,7 +121,7 @@ class PtkPage(Reads):
 
 
 def _guarantee(spec: PtkSpec, privacy_unit: str) -> str:
-    """What a training promises, in one sentence."""
+    """Return the guarantee of a training, in one sentence."""
     epsilon, delta = spec.loss.epsilon, spec.loss.delta
     if spec.is_averaged:
         subject, unit = "One report of a device", "the rows of a device in it"

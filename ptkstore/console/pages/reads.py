@@ -1,4 +1,4 @@
-"""What every page may read: the service, and what one principal may see of it."""
+"""Reads that pages share: the service, and the part of it that one principal may see."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reads:
         self._service, self._identity, self._health = service, identity, health
 
     def _exposure(self, name: str) -> dict[str, Any] | None:
-        """What is exposed of a stream, in sentences; None while a store is away."""
+        """Return sentences about what is exposed of a stream. None while a store is unavailable."""
         try:
             exposure = self._service.exposure(name)
         except Unavailable:

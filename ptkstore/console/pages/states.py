@@ -1,4 +1,4 @@
-"""What a version of a PTK says: its table, and a plot of a column with its noise."""
+"""The contents of a version of a PTK: its table, and a plot of a column with its noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CELL_MOST = 80
 
 
 def table_ask(asked: Mapping[str, Sequence[str]]) -> TableAsk:
-    """Read the question of the form; what is left out restricts nothing."""
+    """Read the question of the form. An empty field restricts nothing."""
     from ptkstore.application.operations.state_tables import TableAsk
 
     said = {name: values[0][:TEXT_MOST] for name, values in asked.items() if values}

@@ -22,7 +22,7 @@ PTKS_SHOWN = 500
 
 
 class StreamPage(Reads):
-    """What one stream is, and what is left of its budget."""
+    """The page of one stream: its policy, its blocks, their remaining budget, and its PTKs."""
 
     def stream(self, who: Principal, name: str) -> dict[str, Any]:
         """Show a stream's policy, its blocks and its PTKs."""
