@@ -1,6 +1,7 @@
 """Executes the notebooks beside it, and compares their stored outputs with fresh ones: `make notebooks`.
 
 Noise and time change every number, so numbers are not compared: the words between them are, and the kinds of outputs.
+A notebook may run for a minute.
 `--write` stores the fresh outputs instead.
 """
 
@@ -12,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from nbclient.exceptions import CellExecutionError
 
 FOLDER = Path(__file__).resolve().parent
 SECONDS = 60
+"""The longest that a notebook may run, its kernel's start included."""
+
 BYTES_MAX = 300_000
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -167,6 +171,7 @@ def main(argv: list[str] | None = None) -> int:
     for path in notebooks():
         if asked.names and not path.name.startswith(tuple(asked.names)):
             continue
+        began = time.monotonic()
         try:
             fresh = executed(path)
         except CellExecutionError as error:
@@ -175,9 +180,12 @@ def main(argv: list[str] | None = None) -> int:
             continue
         if asked.write:
             nbformat.write(fresh, path)
+        seconds = time.monotonic() - began
         wrong = faults(path) + ([] if asked.write else differences(read(path), fresh))
+        if seconds > SECONDS:
+            wrong.append(f"it may run for {SECONDS} seconds")
         failed |= bool(wrong)
-        print(f"{path.name}: {'; '.join(wrong) or 'ok'}", flush=True)
+        print(f"{path.name}: {'; '.join(wrong) or 'ok'}, {seconds:.0f} seconds", flush=True)
     return int(failed)
 
 
