@@ -5,27 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from ptkstore.domain.names import checked_name, split_ptk_id
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.device_warnings import device_warnings
 from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
-from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
-from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.ledgers import budget_rows
-from ptkstore.sdk.documents.lineage import Ancestor, lineage_of
-from ptkstore.sdk.documents.listings import Budget, PtkListing, VersionListing
+from ptkstore.sdk.documents.listings import Budget, PtkListing
 from ptkstore.sdk.documents.profiles import profile_document
-from ptkstore.sdk.documents.resources import ptk_document, version_document
-from ptkstore.sdk.documents.validations import validation_row
-from ptkstore.sdk.featurizing import Ptk, ptk_of
+from ptkstore.sdk.documents.resources import ptk_document
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
 from ptkstore.sdk.notices import NoticeMethods
@@ -33,12 +27,11 @@ from ptkstore.sdk.policies import utc
 from ptkstore.sdk.repository.auditing import RUNS, examine_ptk
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods
+from ptkstore.sdk.versions import VersionMethods
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
     from ptkstore.application.ledger.export_ledger import Export
-    from ptkstore.application.versions.diff_versions import VersionDiff
-    from ptkstore.application.versions.trace_window import Descendant
     from ptkstore.domain.ledger.odometers import Odometers
     from ptkstore.ports.features import Answers
     from ptkstore.sdk.repository.changes import Change, Tell
@@ -88,7 +81,7 @@ def open_home(home: str | Path | None) -> HomeStore:
 
 
 @suggesting
-class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
+class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
     """Streams, PTKs, subscriptions and lookups; every method is one transaction or one read.
 
     Use as a context manager, or call `close`.
@@ -235,24 +228,6 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
 
         return applied(self._service, repository, prune=prune)
 
-    def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:
-        """Load a published PTK, newest by default, every byte verified.
-
-        Raises
-        ------
-        UnknownName
-            No such PTK or version, or none published yet.
-        """
-        split_ptk_id(ptk_id)
-        if version is None:
-            version = self._service.newest_version(ptk_id)
-        if not isinstance(version, int) or isinstance(version, bool):
-            raise InvalidRequest("a version is a whole number")
-        if version < 1:
-            raise UnknownName("published version of PTK", ptk_id)
-        estimates = (one for one in self.evaluations(ptk_id) if one["version"] == version)
-        return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(estimates, None))
-
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> PtkListing:
         """List the registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.
 
@@ -263,22 +238,6 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
             {**ptk_document(spec), "newest_version": newest.get(spec.ptk_id)}
             for spec in self._service.ptks(stream=stream, team=team)
         )
-
-    def versions(self, ptk_id: str) -> VersionListing:
-        """List a PTK's published versions, oldest first: number, time, guarantee, newest window, manifest's hash.
-
-        Those of a PTK that was deregistered are among them; an id that was never used has none.
-        """
-        split_ptk_id(ptk_id)
-        return VersionListing(version_document(version) for version in self._service.versions(ptk_id))
-
-    def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
-        """List the paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
-        return [evaluation_row(one) for one in self._service.evaluations(ptk_id)]
-
-    def validations(self, ptk_id: str) -> list[dict[str, Any]]:
-        """List the verdicts on a PTK's trained states, by window: `decision`, `bound`, the version it became."""
-        return [validation_row(one) for one in self._service.validations(ptk_id)]
 
     def profile(self, ptk_id: str) -> dict[str, Any]:
         """Say how many rows the PTK needs at which epsilon, if that is known, its cost, and whether it drifted."""
@@ -299,57 +258,6 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         """
         split_ptk_id(ptk_id)
         return self._service.resume_ptk(ptk_id)
-
-    def rollback(self, ptk_id: str, to: int) -> int:
-        """Publish the state of version `to` again as the PTK's next version; returns its number, costs no budget.
-
-        Raises
-        ------
-        UnknownName
-            No such PTK or published version.
-        Conflict
-            A training of the PTK is under way.
-        """
-        split_ptk_id(ptk_id)
-        return self._service.rollback_ptk(ptk_id, to)
-
-    def materialize(self, ptk_id: str) -> int:
-        """Have workers write the rows of the newest version online again; returns its number, costs no budget.
-
-        For an online store that lost them. Repeating it is harmless.
-
-        Raises
-        ------
-        UnknownName
-            No such PTK, or it has no published version.
-        """
-        split_ptk_id(ptk_id)
-        return self._service.materialize_ptk(ptk_id)
-
-    def diff(self, ptk_id: str, one: int, other: int) -> VersionDiff:
-        """Compare two published versions: facts of their manifests, rows and columns of their tables."""
-        split_ptk_id(ptk_id)
-        return self._service.diff_versions(ptk_id, one, other)
-
-    def lineage(self, ptk_id: str, version: int | None = None) -> tuple[Ancestor, ...]:
-        """List the versions whose states went into a version (the newest by default), itself first."""
-        newest = self.ptk(ptk_id, version).version
-        return lineage_of(ptk_id, newest, lambda name, number: self._service.ptk_version(name, number)[0])
-
-    def lineage_of_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
-        """List the published versions that a window's rows went into, of all teams' PTKs, by PTK and number.
-
-        Those that were trained on the window, and those made from such; PTKs that were deregistered are among them.
-
-        Raises
-        ------
-        UnknownName
-            No such stream, or it has closed no such window and no version is made from one.
-        """
-        checked_name("stream", stream)
-        if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= INDEX_MAX:
-            raise InvalidRequest("a window is a whole number from 0 on, counted from the stream's origin")
-        return self._service.trace_window(stream, window)
 
     def test_privacy(self, ptk_id: str, runs: int = RUNS) -> list[Examination]:
         """Audit a PTK's trainer on synthetic neighbouring datasets; reads no row and spends nothing.
@@ -388,6 +296,15 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return self._service.look_up(features_asked(features), entities_asked(entities))
 
     # work and reports
+
+    def overview(self) -> dict[str, Any]:
+        """Say whether the store is healthy, what needs somebody and what happened in the last day, as `ptk status`.
+
+        Over HTTP you see what your roles allow; what they do not allow is None.
+        """
+        from ptkstore.sdk.overviews import overview_document  # loads what reads it: few callers need it
+
+        return overview_document(self._service.overview())
 
     def work_until_idle(self, at_once: int = 1) -> int:
         """Do all due work in this process, up to `at_once` trainings beside each other; returns how many jobs it did.

@@ -9,6 +9,7 @@ from ptkstore.domain.identity import Role
 from ptkstore.domain.notices import Notice
 from ptkstore.sdk import connect
 from ptkstore.sdk.overviews import overview_document, overview_of
+from ptkstore.sdk.store import Store
 from tests.support.api_server import Api, problem
 from tests.support.world import NOW, World
 
@@ -88,8 +89,8 @@ def test_a_gateway_of_devices_is_refused(api: Api) -> None:
 def test_a_client_reads_what_was_written(api: Api) -> None:
     filled(api.world)
     with connect(api.url, token=api.token(*Role)) as store:
-        over_http = overview_document(store.service.overview())
-    here = overview_document(api.world.service.overview())
+        over_http = store.overview()
+    here = Store(api.world.service).overview()
     for document in (over_http, here):
         assert overview_document(overview_of(document)) == document
         for name in ("parts", "healthy", "failing"):  # a server knows more parts than a home
