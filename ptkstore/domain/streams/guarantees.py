@@ -101,12 +101,11 @@ def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ..
             several = of_a_group(loss, ROWS_EXAMPLE)
             return record, Protected(in_one, several, rule), Protected(in_all, several, rule)
         case PrivacyUnit.USER_IN_WINDOW:
-            times = max(1, windows)
-            many = Loss(times * loss.epsilon_nano, min(ATTO, times * loss.delta_atto))
+            many, rule = _of_windows(policy, loss, max(1, windows))
             return (
                 record,
                 Protected(in_one, loss, "the loss of one block"),
-                Protected(in_all, many, "the loss of one block for each window"),
+                Protected(in_all, many, rule),
             )
         case PrivacyUnit.USER:
             whole = "the loss of one block, for the stream's life"
@@ -118,6 +117,19 @@ def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ..
                 Protected("one device in one window", composed(loss, in_window), local.RULE),
                 Protected("one device in all windows", composed(loss, ever), local.RULE),
             )
+
+
+def _of_windows(policy: Policy, loss: Loss, windows: int) -> tuple[Loss, str]:
+    """Return what a user with rows in so many windows loses, and the rule.
+
+    If each training reads one window, the losses of the windows' blocks add up. A training that reads several windows
+    draws its noise once for all rows of the user, so that they are a group (docs/proofs/several-windows.md).
+    """
+    if policy.scheduler.lets_wait:
+        rule = "W epsilon and delta (exp(W epsilon) - 1) / (exp(epsilon) - 1) for a user in W windows"
+        return of_a_group(loss, windows), rule
+    delta = min(ATTO, windows * loss.delta_atto)
+    return Loss(windows * loss.epsilon_nano, delta), "the loss of one block for each window"
 
 
 def of_a_group(loss: Loss, size: int) -> Loss:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from scipy import stats
 
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import ATTO, Loss
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import COMPOSITION, neighbours, of_a_group, protections
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from tests.support.device_streams import device_policy
@@ -44,6 +47,32 @@ def test_a_user_in_many_windows_is_told_what_the_unit_means_for_them(
     assert (record.loss, window.loss, whole.loss) == (LOSS, in_one, in_all)
     assert "30 windows" in whole.who
     assert protections(policy(unit), LOSS, 0)[2].loss.epsilon_nano >= LOSS.epsilon_nano
+
+
+@pytest.mark.parametrize("scheduler", [one for one in Scheduler if one.lets_wait])
+def test_delta_grows_as_that_of_a_group_if_one_training_may_read_several_windows(
+    scheduler: Scheduler,
+) -> None:
+    """Gaussian noise of (1, 1e-6) over three windows: a user in all of them exceeds three times delta."""
+    stream = policy(PrivacyUnit.USER_IN_WINDOW)
+    if scheduler is Scheduler.BUDGETING:
+        stream = replace(stream, scheduler=scheduler, least_significance=1.0, most_significance=2.0)
+    else:
+        stream = replace(stream, scheduler=scheduler)
+    _, in_one, in_all = protections(stream, LOSS, 3)
+    assert (in_one.loss, in_all.loss) == (LOSS, of_a_group(LOSS, 3))
+    assert 3e-6 < _gaussian_delta(3 * _SHIFT, 3.0) < in_all.loss.delta
+    assert _gaussian_delta(_SHIFT, 1.0) == pytest.approx(LOSS.delta, rel=1e-6)
+
+
+_SHIFT = 0.23670438066343172
+"""What one unit moves, in deviations of the noise, so that the release is (1, 1e-6)-DP."""
+
+
+def _gaussian_delta(shift: float, epsilon: float) -> float:
+    """The exact delta of Gaussian noise (Balle and Wang 2018, Theorem 8)."""
+    upper, lower = shift / 2 - epsilon / shift, -shift / 2 - epsilon / shift
+    return float(stats.norm.cdf(upper) - math.exp(epsilon) * stats.norm.cdf(lower))
 
 
 def test_a_groups_loss_is_that_of_one_step_after_the_other() -> None:
