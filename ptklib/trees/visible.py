@@ -1,4 +1,4 @@
-"""Which rows released trees show: whether counts exceed their noise."""
+"""Columns without a visible usable value in released trees: whether counts exceed their noise."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -161,7 +161,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
 def _local(
     policy: Policy, device: DeviceOdometer, odometers: Sequence[LocalOdometer], windows: int
 ) -> dict[str, Any]:
-    """The losses of devices, of a stream whose rows stay there: they add up with no block."""
+    """The losses of devices, of a stream whose rows stay there. No block is charged, and they add up with none."""
     return {
         "neighbours": neighbours(policy),
         "holds": ADVERSARIES,
@@ -195,7 +195,7 @@ def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
 
 
 def _exposure(exposure: Exposure) -> dict[str, Any]:
-    """The facts of the whole stream that are kept when the report is made."""
+    """The rows, files and keys of the whole stream that are kept when the report is made."""
     verdict, *sentences = sentences_on(exposure)
     return {
         "closing": exposure.closing.value,

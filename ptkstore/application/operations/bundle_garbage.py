@@ -48,8 +48,8 @@ class _Needed:
 def unneeded(ages: Mapping[str, float], least: float, begin: Read, lake: Lake) -> Iterator[str]:
     """Yield the files of bundles that nothing needs, all of whose files are older than `least` seconds.
 
-    `ages` is of the whole lake. If a manifest of the lake cannot be read nothing is reported: it is open what it
-    needs.
+    `ages` is of the whole lake. If a manifest of the lake cannot be read, nothing is reported: its
+    bundles are unknown then.
     """
     stored: dict[str, _Stored] = {}
     for path, age in ages.items():
