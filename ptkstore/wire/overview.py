@@ -26,6 +26,9 @@ class FullestBlock(Wire):
     window: Annotated[int | None, Field(description="null for a shard of users")]
     start: Annotated[Instant | None, Field(description="of its window")]
     part: str
+    state: Annotated[
+        str, Field(description="active; or retired, of the newest window: nothing more is charged to it")
+    ]
     line: str
     capacity_epsilon: float
     reserved_epsilon: float

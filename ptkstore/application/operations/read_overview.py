@@ -73,15 +73,16 @@ class Listed(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class FullestBlock:
-    """The line of an active block that has the least share of its capacity left.
+    """The line of a block that has the least share of its capacity left.
 
-    `start` is the start of its window, None of a block that is a shard of users.
+    It is one of an active block, or of a retired one of the stream's newest window. `start` is the start of its window, None of a block that is a shard of users.
     """
 
     number: int
     window: int | None
     start: datetime | None
     part: str
+    state: str
     line: str
     capacity_epsilon: float
     reserved_epsilon: float
@@ -91,7 +92,7 @@ class FullestBlock:
 
 @dataclass(frozen=True, slots=True)
 class BudgetFacts:
-    """Blocks of a stream that may still be charged, how many of them are nearly spent, and the fullest one."""
+    """Blocks of a stream that may still be charged, how many of them are nearly spent, and the fullest block."""
 
     active_blocks: int
     nearly_spent: int
@@ -358,14 +359,22 @@ def _exposure(name: str, begin: Read, clock: Clock, private: PrivatePlaces) -> E
 
 def _budget(blocks: Sequence[BlockLedger], policy: Policy) -> BudgetFacts:
     active = [one for one in blocks if one.state is BlockState.ACTIVE]
-    used = {(one.number, one.line): _used(one) for one in active}
-    nearly = {one.number for one in active if used[one.number, one.line] >= NEARLY_SPENT}
-    fullest = max(active, key=lambda one: (used[one.number, one.line], one.number), default=None)
+    nearly = {one.number for one in active if _used(one) >= NEARLY_SPENT}
+    shown = [*active, *_retired_in_newest_window(blocks, policy)]
+    fullest = max(shown, key=lambda one: (_used(one), one.number), default=None)
     return BudgetFacts(
         len({one.number for one in active}),
         len(nearly),
         None if fullest is None else _fullest(fullest, policy),
     )
+
+
+def _retired_in_newest_window(blocks: Sequence[BlockLedger], policy: Policy) -> list[BlockLedger]:
+    """Retired blocks of the newest window whose blocks are not all erased: where all is spent, as planned."""
+    windows = {one.number: place_of(one.number, policy).window for one in blocks}
+    kept = [windows[one.number] or 0 for one in blocks if one.state is not BlockState.ERASED]
+    newest = max(kept, default=0)
+    return [one for one in blocks if one.state is BlockState.RETIRED and windows[one.number] == newest]
 
 
 def _used(block: BlockLedger) -> float:
@@ -381,6 +390,7 @@ def _fullest(block: BlockLedger, policy: Policy) -> FullestBlock:
         place.window,
         None if place.window is None else start_of(policy, place.window),
         part_name(place.part),
+        block.state.value,
         block.line,
         block.capacity.epsilon,
         block.reserved.epsilon,

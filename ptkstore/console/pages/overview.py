@@ -21,6 +21,7 @@ from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_time
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.notices import notice_document
@@ -165,7 +166,8 @@ def _card(stream: Stream, facts: StreamFacts, *, readable: bool) -> dict[str, An
 
 def _place(block: FullestBlock) -> str:
     start = f"block {block.number}" if block.start is None else shown_time(block.start.isoformat())
-    return ", ".join(word for word in (start, block.part, block.line) if word not in ("", COMMON))
+    words = (start, block.part, block.line, "" if block.state == BlockState.ACTIVE else block.state)
+    return ", ".join(word for word in words if word not in ("", COMMON))
 
 
 def _share(block: FullestBlock) -> ShareBar:

@@ -74,7 +74,7 @@ def test_the_last_day_and_who_waits_are_shown(api: Api) -> None:
     assert "taxi.speed version 1" in page
     assert "1 wait" in page
     assert "taxi.late for its first version" in page
-    assert "95 % of ε 1 used in the fullest active block" in page
+    assert "95 % of ε 1 used in the fullest block" in page
     api.world.clock.pass_(days=2)
     try:
         later = re.sub(r"\s+", " ", seen(signed_in(api).get("/console/")).text)

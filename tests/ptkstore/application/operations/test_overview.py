@@ -106,6 +106,22 @@ def test_blocks_are_nearly_spent_by_what_is_committed_of_them(world: World) -> N
     assert (fullest.spent_epsilon, fullest.capacity_epsilon, fullest.share_used) == (0.9, 1.0, 0.9)
 
 
+def test_a_block_of_the_newest_window_that_is_all_spent_is_the_fullest(world: World) -> None:
+    world.register(epsilon=1.0)
+    world.publish(0)
+    (stream,) = world.service.overview().streams
+    assert stream.budget is not None
+    assert (stream.budget.nearly_spent, stream.budget.active_blocks) == (0, 2)  # profile and test
+    fullest = stream.budget.fullest
+    assert fullest is not None
+    assert (fullest.window, fullest.part, fullest.state, fullest.share_used) == (0, "train-0", "retired", 1.0)
+    world.publish(1)
+    (stream,) = world.service.overview().streams
+    assert stream.budget is not None
+    assert stream.budget.fullest is not None
+    assert stream.budget.fullest.window == 1  # not a spent block of an older window
+
+
 def test_ptks_wait_for_a_version_or_were_given_up(world: World) -> None:
     world.register()
     world.register("other")
