@@ -75,7 +75,8 @@ class Listed(Generic[_T]):
 class FullestBlock:
     """The line of a block that has the least share of its capacity left.
 
-    It is one of an active block, or of a retired one of the stream's newest window. `start` is the start of its window, None of a block that is a shard of users.
+    It is one of an active block, or of a retired one of the stream's newest window. `start` is the start of its
+    window, None of a block that is a shard of users.
     """
 
     number: int
