@@ -19,6 +19,7 @@ quick := $(wildcard tests/architecture tests/scenarios tests/ptklib tests/ptksto
 # Those of the rules and curves that decide what may be spent.
 covering := tests/ptkstore/domain tests/scenarios $(wildcard tests/ptklib/test_accounting_*.py) tests/contracts/test_ledger_machine.py
 jobs ?= 2
+docs_config := infra/docs/mkdocs.yml
 soak_report := benchmarks/out/soak.json
 topics := ptklib ledger allocator service sage budgeting draw_discard
 
@@ -93,12 +94,16 @@ bench-%:
 # Without --quiet, under which MkDocs counts no warning, and a broken link fails nothing.
 .PHONY: docs
 docs: setup ## build the documentation site into build/site; fails where a link or an anchor leads nowhere
-	@said=$$($(bin)/mkdocs build --strict --config-file infra/docs/mkdocs.yml 2>&1) || { echo "$$said" >&2; exit 1; }
+	@said=$$($(bin)/mkdocs build --strict --config-file $(docs_config) 2>&1) || { echo "$$said" >&2; exit 1; }
 	@echo "docs: build/site/index.html"
 
 .PHONY: reference
 reference: setup ## make the pages of docs/reference/ anew that come from the program
 	@$(bin)/python -m infra.docs.reference
+
+.PHONY: pictures
+pictures: setup ## draw the drawings of docs/ anew; tests compare them with the script
+	@$(bin)/python -m infra.docs.pictures
 
 .PHONY: screenshots
 screenshots: setup ## make the screenshots of the console in docs/figures/ anew, from generated data (needs chromium)
@@ -107,7 +112,16 @@ screenshots: setup ## make the screenshots of the console in docs/figures/ anew,
 
 .PHONY: docs-serve
 docs-serve: setup ## show the documentation site at http://127.0.0.1:8000, and changes of pages as they are saved
-	@$(bin)/mkdocs serve --config-file infra/docs/mkdocs.yml
+	@$(bin)/mkdocs serve --config-file $(docs_config)
+
+# mike calls `mkdocs --quiet`, which counts no warnings, so that `docs` comes first.
+ALIAS ?= latest
+.PHONY: docs-version
+docs-version: docs ## add the site as VERSION=1.2 to the branch gh-pages, as `latest`, too (ALIAS=name or empty); pushes nothing
+	@test -n "$(VERSION)" || { echo "docs-version: say which, as in make docs-version VERSION=1.2" >&2; exit 2; }
+	@said=$$(PATH="$(CURDIR)/$(bin):$$PATH" mike deploy --config-file $(docs_config) --update-aliases "$(VERSION)" $(ALIAS) 2>&1) || { echo "$$said" >&2; exit 1; }
+	@$(if $(ALIAS),$(bin)/mike set-default --config-file $(docs_config) $(ALIAS),:)
+	@echo "docs-version: $(VERSION) is on the branch gh-pages; git push origin gh-pages"
 
 .PHONY: notebooks
 notebooks: setup ## run examples/notebooks; fails where a cell fails or a stored output is stale (NOTEBOOKS="01 04", WRITE=1 stores)

@@ -132,17 +132,14 @@ def page(repository: Path, tmp_path: Path) -> Iterator[Page]:
     (tmp_path / "assets").mkdir()
     script = (repository / "docs" / "assets" / "epsilon.js").read_bytes()
     (tmp_path / "assets" / "epsilon.js").write_bytes(script)
-    (tmp_path / "epsilon").mkdir()  # the site has a folder for each page
-    (tmp_path / "epsilon" / "index.html").write_text(
-        f"<!doctype html><meta charset=utf-8><title>e</title>{raw[0]}"
-    )
+    (tmp_path / "epsilon.html").write_text(f"<!doctype html><meta charset=utf-8><title>e</title>{raw[0]}")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
         opened = browser.new_page(offline=True)
         wrong: list[str] = []
         opened.on("console", lambda said: wrong.append(said.text))
         opened.on("pageerror", lambda error: wrong.append(str(error)))
-        opened.goto((tmp_path / "epsilon" / "index.html").as_uri())
+        opened.goto((tmp_path / "epsilon.html").as_uri())
         yield opened
         browser.close()
     assert wrong == []

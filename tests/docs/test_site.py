@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,12 @@ from typing import Any
 
 import pytest
 from mkdocs.config.base import load_config
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from infra.docs.appearance import CARD, HEIGHT, WIDTH
+from tests.services.chromium import executable
+from tests.support.plugins.lacking import needs
 
 CONFIG = "infra/docs/mkdocs.yml"
 LOADS = {
@@ -86,18 +93,33 @@ def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
     assert elsewhere('<link href="//d.org/f.css" rel="stylesheet">') == ["//d.org/f.css"]
 
 
-def built(repository: Path, config: Path, place: Path) -> tuple[int, list[str]]:
+def built(repository: Path, config: Path, place: Path, **env: str) -> tuple[int, list[str]]:
     """How a strict build ends, and its warnings."""
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(place)],
         cwd=repository,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"} | env,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     return done.returncode, [line for line in done.stderr.splitlines() if "WARNING" in line]
+
+
+def inheriting(repository: Path, *pages: str, hook: str = "") -> str:
+    """A configuration like the site's, for a few pages elsewhere."""
+    own = {
+        "INHERIT": str(repository / CONFIG),
+        "docs_dir": "docs",
+        "theme": {"custom_dir": str(repository / "infra/docs/theme")},
+        "hooks": [str(repository / "infra/docs" / hook)] if hook else [],
+        "plugins": [],
+        "site_dir": "site",
+        "use_directory_urls": False,
+        "nav": ["index.md", *pages],
+    }
+    return json.dumps(own)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +143,7 @@ def test_no_page_of_the_site_loads_anything_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.long
 def test_a_notebook_is_a_page_with_its_outputs(site: Path) -> None:
-    page = (site / "notebooks/01-csv-to-feature/index.html").read_text(encoding="utf-8")
+    page = (site / "notebooks/01-csv-to-feature.html").read_text(encoding="utf-8")
     assert '<section class="ptk-shown" aria-label="HistoricalStatistics, fitted">' in page
     assert "sk-top-container" not in page
     assert len(list((site / "notebooks").glob("01-csv-to-feature-*.png"))) == 2
@@ -146,17 +168,129 @@ def test_the_site_has_each_page_and_lists_it_for_programs(repository: Path, site
     pages = list(listed(load_config(str(repository / CONFIG))["nav"]))
     text = (site / "llms.txt").read_text(encoding="utf-8")
     linked = re.findall(r"^- \[.+\]\((.+)\)$", text, re.MULTILINE)
-    assert len(linked) == len(pages)
-    assert [link for link in linked if not (site / link / "index.html").is_file()] == []
+    assert linked == [re.sub(r"\.md$", ".html", page) for page in pages]
+    assert [link for link in linked if not (site / link).is_file()] == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", ["library", "client"])
 def test_docstrings_of_public_names_are_on_the_site(site: Path, page: str) -> None:
-    text = (site / "reference" / page / "index.html").read_text(encoding="utf-8")
+    text = (site / "reference" / f"{page}.html").read_text(encoding="utf-8")
     assert ":::" not in text
     name = {"library": "ptklib.linear.AdaSSPRegressor", "client": "ptkstore.sdk.store.Store"}[page]
     assert f'id="{name}"' in text
+
+
+@pytest.fixture
+def tab(site: Path) -> Iterator[Page]:
+    """A page of a browser without a network, which complains about nothing."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        opened = browser.new_page(offline=True, color_scheme="dark")
+        wrong: list[str] = []
+        opened.on("console", lambda said: wrong.append(said.text))
+        opened.on("pageerror", lambda error: wrong.append(str(error)))
+        opened.on("requestfailed", lambda request: wrong.append(request.url))
+        yield opened
+        browser.close()
+    assert wrong == []
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium"))
+def test_search_works_from_a_folder_without_a_server(site: Path, tab: Page) -> None:
+    tab.goto((site / "index.html").as_uri())
+    tab.locator("input[data-md-component=search-query]").fill("odometer")
+    found = tab.locator("a.md-search-result__link[href*='reference/devices.html']").first
+    found.wait_for()
+    found.click()
+    tab.wait_for_url("**/reference/devices.html*")
+    assert tab.locator("h1").inner_text().startswith("The protocol of devices")
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium"))
+def test_drawings_and_plots_follow_the_switch_of_the_theme(site: Path, tab: Page) -> None:
+    seen = {}
+    ground = "getComputedStyle(document.querySelector('.ptk-drawing .page')).fill"
+    tab.goto((site / "architecture.html").as_uri())
+    for _ in range(3):
+        seen[tab.evaluate("document.body.dataset.mdColorScheme")] = tab.evaluate(ground)
+        tab.locator("label[for^=__palette]:visible").click()
+    assert seen == {"slate": "rgb(30, 33, 41)", "default": "rgb(255, 255, 255)"}
+    tab.goto((site / "guide/counts.html").as_uri())
+    filters = "getComputedStyle(document.querySelector('img[src*=\"figures/counts.svg\"]')).filter"
+    assert tab.evaluate(filters).startswith("invert")
+
+
+@pytest.mark.long
+def test_a_site_that_knows_its_address_has_a_card(repository: Path, site: Path, tmp_path: Path) -> None:
+    def meta(place: Path) -> dict[str, str]:
+        tags = re.findall(
+            r'<meta (?:property|name)="((?:og|twitter):[^"]+)" content="([^"]*)">', place.read_text()
+        )
+        assert len(tags) == len(dict(tags))
+        return dict(tags)
+
+    without = meta(site / "concepts/ptk.html")
+    assert (without["og:title"], without["twitter:card"]) == ("PTK - ptkstore", "summary")
+    assert {"og:url", "og:image", "twitter:image"}.isdisjoint(without)
+    assert not (site / CARD).exists()
+    small = tmp_path / "mkdocs.yml"
+    (tmp_path / "docs" / "concepts").mkdir(parents=True)
+    (tmp_path / "docs" / "concepts" / "ptk.md").write_text('# A <b>"quoted"</b> title\n')
+    (tmp_path / "docs" / "index.md").write_text("# One\n")
+    small.write_text(inheriting(repository, "concepts/ptk.md", hook="appearance.py"))
+    assert built(repository, small, tmp_path / "site", PTK_DOCS_URL="https://docs.example.org/ptk") == (0, [])
+    tags = meta(tmp_path / "site/concepts/ptk.html")
+    assert tags["og:title"] == "A &#34;quoted&#34; title - ptkstore"
+    assert tags["og:url"] == "https://docs.example.org/ptk/concepts/ptk.html"
+    assert tags["og:image"] == tags["twitter:image"] == f"https://docs.example.org/ptk/{CARD}"
+    assert tags["twitter:card"] == "summary_large_image"
+    assert meta(tmp_path / "site/index.html")["og:title"] == "ptkstore"
+    with Image.open(tmp_path / "site" / CARD) as card:
+        assert (card.format, card.size) == ("PNG", (WIDTH, HEIGHT))
+        assert len(card.getcolors(WIDTH * HEIGHT) or ()) > 20  # there is text on it
+
+
+@pytest.mark.long
+def test_versions_are_kept_side_by_side(repository: Path, tmp_path: Path) -> None:
+    def git(*args: str) -> str:
+        return subprocess.run(
+            ["git", "-c", "user.email=a@b.org", "-c", "user.name=a", f"--git-dir={tmp_path / '.git'}", *args],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+
+    def make(*given: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["make", "docs-version", f"docs_config={config}", *given],
+            cwd=repository,
+            env=os.environ | {"GIT_DIR": str(tmp_path / ".git"), "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.org",
+                              "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.org"},
+            check=False, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# One\n")
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(inheriting(repository, hook="hooks.py"))
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "the first one")
+    refused = make()
+    assert refused.returncode == 2
+    assert "VERSION=1.2" in refused.stderr
+    for given in (["VERSION=0.1"], ["VERSION=0.2"], ["VERSION=0.1.1", "ALIAS="]):
+        done = make(*given)
+        assert done.returncode == 0, done.stderr
+    listed = json.loads(git("show", "gh-pages:versions.json"))
+    assert {one["version"]: one["aliases"] for one in listed} == {"0.1": [], "0.1.1": [], "0.2": ["latest"]}
+    assert git("show", "gh-pages:latest") == "0.2"
+    assert "url=latest/" in git("show", "gh-pages:index.html")
+    assert '"version": {"provider": "mike"}' in git("show", "gh-pages:0.2/index.html").replace(
+        '":{"', '": {"'
+    ).replace('":"', '": "')
 
 
 @pytest.mark.long
@@ -164,9 +298,7 @@ def test_a_broken_link_and_a_broken_anchor_fail_the_build(repository: Path, tmp_
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# One\n[a](gone.md) [b](#nope)\n")
     config = tmp_path / "mkdocs.yml"
-    config.write_text(
-        f"INHERIT: {repository / CONFIG}\ndocs_dir: docs\nhooks: []\nplugins: []\nnav: [index.md]\n"
-    )
+    config.write_text(inheriting(repository))
     code, warnings = built(repository, config, tmp_path / "site")
     assert code == 1
     assert len(warnings) == 2

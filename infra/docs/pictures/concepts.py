@@ -1,78 +1,9 @@
-"""Draw the pictures of the concept pages, as SVG that is readable on light and on dark pages.
+"""The pictures of the concept pages."""
 
-python docs/concepts/figures.py            # writes docs/concepts/figures/*.svg
-python docs/concepts/figures.py --out DIR
-"""
-
-import argparse
 import math
-import sys
 from collections.abc import Callable
-from html import escape
-from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent / "figures"
-WIDTH = 640
-
-STYLE = """
-.page { fill: #ffffff } .ink { fill: #20242c } .soft, .head { fill: #59616e }
-.line { stroke: #59616e; stroke-width: 1.5; fill: none } .edge { stroke: #59616e; stroke-width: 1 }
-.plain { fill: #eef1f5 } .private { fill: #f7d9d2 } .public { fill: #d3ebdd } .own { fill: #d6e4f7 }
-.none { fill: none } .dashed { stroke-dasharray: 5 4 } text { font: 14px system-ui, sans-serif }
-.small { font-size: 12px }
-@media (prefers-color-scheme: dark) {
-.page { fill: #1e2129 } .ink { fill: #e8eaee } .soft, .head { fill: #aeb5c0 } .line, .edge { stroke: #aeb5c0 }
-.plain { fill: #323845 } .private { fill: #6b342a } .public { fill: #235239 } .own { fill: #2b4770 }
-}
-"""
-
-
-class Drawing:
-    """Boxes, texts and arrows, on a page of its own colour."""
-
-    def __init__(self, title: str, told: str, height: int) -> None:
-        self.title, self.told, self.height = title, told, height
-        self._parts: list[str] = []
-
-    def box(self, x: float, y: float, width: float, height: float, kind: str, *lines: str) -> None:
-        """Draw a box with lines of text in its middle; `kind` is the class of its colour."""
-        self._parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" class="{kind} edge"/>'
-        )
-        first = y + height / 2 + 5 - 9 * (len(lines) - 1)
-        for place, line in enumerate(lines):
-            self.text(x + width / 2, first + 18 * place, line, "middle")
-
-    def text(self, x: float, y: float, text: str, anchor: str = "start", kind: str = "ink") -> None:
-        """Write a line of text."""
-        self._parts.append(
-            f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{kind}">{escape(text)}</text>'
-        )
-
-    def line(self, x: float, y: float, to_x: float, to_y: float, kind: str = "") -> None:
-        """Draw a line."""
-        self._parts.append(f'<path d="M{x:g} {y:g}L{to_x:g} {to_y:g}" class="{f"line {kind}".strip()}"/>')
-
-    def arrow(self, x: float, y: float, to_x: float, to_y: float) -> None:
-        """Draw a line with a head at its end."""
-        self.line(x, y, to_x, to_y)
-        angle = math.atan2(to_y - y, to_x - x)
-        corners = [(to_x, to_y)] + [
-            (to_x - 9 * math.cos(angle + side), to_y - 9 * math.sin(angle + side)) for side in (0.4, -0.4)
-        ]
-        points = " ".join(f"{across:.1f},{down:.1f}" for across, down in corners)
-        self._parts.append(f'<polygon points="{points}" class="head"/>')
-
-    def svg(self) -> str:
-        """Return the picture, with its title and its description."""
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" role="img"'
-            f' aria-labelledby="title told">\n<title id="title">{escape(self.title)}</title>\n'
-            f'<desc id="told">{escape(self.told)}</desc>\n<style>{STYLE}</style>\n'
-            f'<rect width="{WIDTH}" height="{self.height}" rx="8" class="page"/>\n'
-            + "\n".join(self._parts)
-            + "\n</svg>\n"
-        )
+from infra.docs.pictures.drawing import Drawing
 
 
 def ptk() -> Drawing:
@@ -84,8 +15,8 @@ def ptk() -> Drawing:
     )
     for place, day in enumerate(("Monday", "Tuesday", "Wednesday")):
         y = 50 + 56 * place
-        d.box(20, y, 130, 40, "private", f"{day}'s rows")
-        d.arrow(150, y + 20, 196, y + 20)
+        d.box(12, y, 144, 40, "private", f"{day}'s rows")
+        d.arrow(156, y + 20, 196, y + 20)
         d.box(200, y, 140, 40, "plain", "training + noise")
         d.arrow(340, y + 20, 386, y + 20)
         d.box(390, y, 90, 40, "public", f"version {place + 1}")
@@ -273,19 +204,3 @@ DRAWINGS: dict[str, Callable[[], Drawing]] = {
     "guarantee": guarantee,
     "not-protected": limits,
 }
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Write all pictures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the pictures")
-    folder = parser.parse_args(argv).out
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, drawing in DRAWINGS.items():
-        (folder / f"{name}.svg").write_text(drawing().svg(), encoding="utf-8")
-        sys.stdout.write(f"{folder / name}.svg\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
