@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,9 @@ from typing import Any, ClassVar, Self, get_type_hints
 from ptkstore.errors import InvalidRequest
 
 _SECOND = timedelta(seconds=1)
+
+TAG = r"[a-z0-9][a-z0-9_-]*"
+"""What a tag looks like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,36 @@ class LeastAndMost(Declared):
 @dataclass(frozen=True, slots=True)
 class Words(Declared):
     """A text for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags(Declared):
+    """At most `most` words that things are found by, each of at most `longest` characters; JSON has a list."""
+
+    _: KW_ONLY
+    most: int
+    longest: int
+
+    def check(self, value: Any) -> None:
+        """See `Declared.check`."""
+        if not isinstance(value, list | tuple) or not all(isinstance(tag, str) for tag in value):
+            raise InvalidRequest(f"{self.name} must be a list of texts")
+        if len(value) > self.most:
+            raise InvalidRequest(f"{len(value)} {self.name} are too many: {self.most} at most")
+        for tag in value:
+            if len(tag) > self.longest or not re.fullmatch(TAG, tag):
+                raise InvalidRequest(
+                    f"each of {self.name} must match {TAG}, {self.longest} characters at most: small letters, digits, "
+                    f"_ and -; this one does not: {tag[: self.longest]!r}"
+                )
+        if len(set(value)) < len(value):
+            raise InvalidRequest(f"no two of {self.name} may be the same")
+
+    def to_json(self, value: Any) -> Any:
+        return list(value)
+
+    def of_json(self, content: Any) -> Any:
+        return tuple(content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
         config: Mapping[str, Any] | None = None,
         team: str | None = None,
         description: str = "",
+        tags: Sequence[str] = (),
         windows: tuple[int, int] = (1, 1),
         **facts: Unpack[FunctionFacts],
     ) -> str:
@@ -330,9 +331,8 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
         self, stream: str, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> Export:
         """Sign a report on the windows that meet [`since`, `until`), for the privacy officer; see `check_report`."""
-        return self._service.export_ledger(
-            stream, None if since is None else utc(since), None if until is None else utc(until)
-        )
+        start, end = (None if one is None else utc(one) for one in (since, until))
+        return self._service.export_ledger(stream, start, end)
 
     def report_key(self) -> str:
         """Return the public key of this store's reports, in hexadecimal."""

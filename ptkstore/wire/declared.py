@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, StringConstraints, create_model
 
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.fields import (
+    TAG,
     Column,
     Content,
     Declared,
@@ -23,6 +24,7 @@ from ptkstore.domain.fields import (
     PositiveNumber,
     Share,
     Span,
+    Tags,
     WholeNumber,
     Words,
 )
@@ -95,6 +97,9 @@ def types_of(field: Declared) -> tuple[Any, Any]:
         case LeastAndMost(limit=limit):
             number = Annotated[int, Field(ge=1, le=limit)]
             return Annotated[list[number], Field(min_length=2, max_length=2)], list[int]
+        case Tags(most=most, longest=longest):
+            tag = Annotated[str, StringConstraints(pattern=f"^{TAG}$", max_length=longest)]
+            return Annotated[list[tag], Field(max_length=most)], list[str]
     raise TypeError(type(field).__name__)
 
 

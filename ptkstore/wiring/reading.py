@@ -155,6 +155,11 @@ class Reading(Adapters):
         with self.read() as uow:
             return _placed(uow, ptk_id)
 
+    def elected_since(self, at: datetime) -> tuple[tuple[str, int, datetime], ...]:
+        """Return PTK, number and time of election of all versions since then, the oldest first."""
+        with self.read() as uow:
+            return uow.versions.elected_since(at)
+
     def online_versions(self, ptk_ids: Iterable[str]) -> Mapping[str, int]:
         """Return the newest version online of each of these PTKs that was ever registered."""
         heads: dict[str, int] = {}

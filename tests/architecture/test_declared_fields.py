@@ -102,7 +102,7 @@ def test_what_a_ptk_may_say_beside_its_estimator_has_a_field_each() -> None:
 def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
     stored = ["ptk_id", "team", "name", "stream", "estimator", "loss", "event", "tables", "target", "every"]
     stored += ["assurance", "config", "description", "profile"]
-    documented = [*stored[:-1], "windows", "profile"]
+    documented = [*stored[:-1], "windows", "tags", "profile"]
     spec = ptk_spec()
     assert [one.name for one in PTK_FIELDS] == [
         "estimator",
@@ -111,6 +111,7 @@ def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
         "config",
         "description",
         "windows",
+        "tags",
     ]
     assert list(PTK_ARGUMENTS) == [
         "estimator",
@@ -119,6 +120,7 @@ def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
         "config",
         "description",
         "windows",
+        "tags",
     ]
     assert list(json.loads(ptk_text(spec))) == sorted(stored)
     assert list(ptk_document(spec)) == [
@@ -131,8 +133,8 @@ def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
     ]
     shown = ["ptk_id", "team", "name", "stream", "family", "estimator", "loss", "event", "tables", "target"]
     shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile", "waiting"]
-    shown += ["guarantee_model", "windows"]
+    shown += ["guarantee_model", "windows", "tags"]
     assert list(PtkOut.model_fields) == shown
     assert list(PtkIn.model_fields) == ["name", "team", "stream", *PTK_ARGUMENTS]
     assert list(WantedIn.model_fields) == ["name", *PTK_ARGUMENTS]
-    assert list(PtkPatch.model_fields) == ["estimator", "target", "config", "description", "windows"]
+    assert list(PtkPatch.model_fields) == ["estimator", "target", "config", "description", "windows", "tags"]

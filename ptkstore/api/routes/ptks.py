@@ -75,6 +75,7 @@ def list_ptks(
     limit: Limit = 100,
     stream: Annotated[Name | None, Query(description="of this stream alone")] = None,
     team: Annotated[Name | None, Query(description="of this team alone")] = None,
+    tag: Annotated[str | None, Query(max_length=32, description="with this tag alone")] = None,
 ) -> dict[str, Any]:
     """List the PTKs of the streams on which the caller has a role, and those for whose verdicts such a stream pays."""
     seen = caller.identity.visible_streams(caller.principal)
@@ -85,6 +86,7 @@ def list_ptks(
             (*specs, *(one for one in tested if team in (None, one.team))), key=lambda one: one.ptk_id
         )
     specs = [spec for spec in specs if {spec.stream, spec.tested_on} & seen]
+    specs = [spec for spec in specs if tag is None or tag in spec.tags]
     readable = caller.identity.streams_for(caller.principal, Action.STATE_READ)
     newest = caller.service.newest_versions()
 
@@ -182,7 +184,7 @@ def list_trainings(
 
 @resource.route("PATCH", "/ptks/{ptk_id}", Action.PTK_UPDATE, response_model=PtkOut)
 def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, Any]:
-    """Change a PTK's estimator, target, config or description from the next window on.
+    """Change a PTK's estimator, target, config, description or tags from the next window on.
 
     Trainings that are reserved keep their reservation.
     """

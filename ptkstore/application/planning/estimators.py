@@ -61,6 +61,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     stream, schema, policy = owner.name, owner.schema, owner.policy
     for field in PTK_FIELDS:
         field.check(said[field.name])
+    said = {**said, "windows": tuple(said["windows"]), "tags": tuple(said["tags"])}
     for field in PTK_FIELDS:
         check_texts(f"PTK {ptk_id}, {field.name}", said[field.name])
     estimator, config = said["estimator"], said["config"]
@@ -70,7 +71,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
     if said["target"] is None:
         raise InvalidRequest(f"PTK {ptk_id} needs a target: how small its error is to be")
     target = float(said["target"])
-    windows = tuple(said["windows"])
+    windows = said["windows"]
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
@@ -122,7 +123,7 @@ def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
             span=epsilons_of(config),
             policy=policy,
         ),
-        **{**said, "target": target, "config": config, "windows": windows},
+        **{**said, "target": target, "config": config},
     )
 
 
@@ -152,7 +153,7 @@ def _averaged_spec(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSp
         loss=local.report,
         event=local.event,
         tables=_released(ptk_id, trainer, tables, config),
-        **{**said, "target": target, "config": config, "windows": tuple(said["windows"])},
+        **{**said, "target": target, "config": config},
     )
 
 

@@ -20,7 +20,7 @@ from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
-from ptkstore.domain.ptks.ptks import PtkSpec, said_of
+from ptkstore.domain.ptks.ptks import FOR_PEOPLE, PtkSpec, said_of
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -113,7 +113,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock, first_windo
 def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     """Put a PTK that was checked in the place of the one with its id; what it is now waits anew for a version.
 
-    A change of its description alone is no new definition.
+    A change of its description or tags alone is no new definition.
     """
     before = uow.ptks.get(spec.ptk_id)
     uow.ptks.replace(spec)
@@ -134,7 +134,7 @@ def wait_anew(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> No
 
 
 def _definition(spec: PtkSpec) -> str:
-    return canonical_json({name: said for name, said in said_of(spec).items() if name != "description"})
+    return canonical_json({name: said for name, said in said_of(spec).items() if name not in FOR_PEOPLE})
 
 
 def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ptkstore.cli.output import AsJson, Rows, print_json, reads, seen
 from ptkstore.cli.ptks.profiles import print_profile, profile_json
@@ -21,9 +23,19 @@ from ptkstore.sdk.notices import notice_document
 
 
 @reads
-def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
-    """List registered PTKs."""
-    newest = store.service.newest_versions()
+def list_ptks(
+    store: Store,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Those with this tag; repeat it for those with all of them.")
+    ] = None,
+    as_json: AsJson = False,
+) -> Rows:
+    """List registered PTKs, all or those with a tag."""
+    newest, specs = store.service.newest_versions(), store.service.ptks()
+    used = sorted({one for spec in specs for one in spec.tags})
+    for asked in tag or ():
+        if asked not in used:
+            raise UnknownName("tag", asked, near(asked, used, otherwise="no PTK that you may see has it"))
     rows = [
         {
             "ptk": spec.ptk_id,
@@ -38,9 +50,11 @@ def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
             **declared_json(spec, LATER_FIELDS),
             "versions": newest.get(spec.ptk_id),
         }
-        for spec in store.service.ptks()
+        for spec in specs
+        if set(tag or ()) <= set(spec.tags)
     ]
-    return Rows(rows, "PTKs", "no PTKs yet; see: ptk apply --help")
+    nothing = "no PTK has all of these tags" if tag else "no PTKs yet; see: ptk apply --help"
+    return Rows(rows, "PTKs", nothing)
 
 
 @reads

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.accounting.assurances import Assurance
@@ -16,6 +18,9 @@ from ptkstore.domain.ptks.views import columns_of, views_of
 PTKS_SHOWN = 500
 WORDS_MOST = 10
 QUERY_MOST = 100
+AGES = {"1": "in the last day", "7": "in the last 7 days", "30": "in the last 30 days", "older": "longer ago"}
+"""What the age of the newest version may be asked for; numbers are days."""
+OLD = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Search:
     stream: str = ""
     epsilon: float | None = None
     versions: str = ""
+    tag: str = ""
+    age: str = ""
 
     @classmethod
     def of(cls, asked: Mapping[str, Sequence[str]]) -> Search:
@@ -40,6 +47,8 @@ class Search:
             said.get("stream", ""),
             _positive(said.get("epsilon", "")),
             said.get("versions", ""),
+            said.get("tag", ""),
+            said["age"] if said.get("age") in AGES else "",
         )
 
     @property
@@ -47,8 +56,25 @@ class Search:
         """Whether anything is asked for."""
         return self != Search()
 
-    def finds(self, spec: PtkSpec, newest: int | None) -> bool:
-        """Return whether a PTK with this newest version, None if that is not told, is among those looked for."""
+    @property
+    def words(self) -> list[str]:
+        """What is looked for in texts, in small letters."""
+        return self.text.lower().split()[:WORDS_MOST]
+
+    def since(self, now: datetime) -> datetime:
+        """Return since when versions are new, for the age that is asked for."""
+        return now - (timedelta(days=int(self.age)) if self.age.isdigit() else OLD)
+
+    def finds(self, spec: PtkSpec, newest: int | None, *, is_new: bool = False) -> bool:
+        """Return whether a PTK is among those looked for.
+
+        Parameters
+        ----------
+        newest : int or None
+            Its newest version, None if that is not told.
+        is_new : bool
+            Whether that version is newer than `since`.
+        """
         return (
             (not self.family or spec.family == self.family)
             and (not self.assurance or spec.assurance.value == self.assurance)
@@ -58,7 +84,9 @@ class Search:
                 self.versions not in _HAS_VERSION
                 or (newest is not None and bool(newest) is _HAS_VERSION[self.versions])
             )
-            and all(word in _text(spec) for word in self.text.lower().split()[:WORDS_MOST])
+            and (not self.tag or self.tag in spec.tags)
+            and (not self.age or (bool(newest) and is_new is self.age.isdigit()))
+            and _has(spec, self.words)
         )
 
 
@@ -73,7 +101,11 @@ class Catalog(Reads):
         search = Search.of(asked or {})
         specs = self._ptks(who)
         placed = self._newest(who, specs)
-        found = [spec for spec in specs if search.finds(spec, placed.get(spec.ptk_id))]
+        new = self._new(search, placed)
+        found = [
+            spec for spec in specs if search.finds(spec, placed.get(spec.ptk_id), is_new=spec.ptk_id in new)
+        ]
+        tags = sorted({tag for spec in specs for tag in spec.tags})
         return {
             "ptks": [
                 {**line, "features": _features(spec)}
@@ -85,11 +117,29 @@ class Catalog(Reads):
             "families": sorted({spec.family for spec in specs}),
             "assurances": [one.value for one in Assurance],
             "streams": sorted({spec.stream for spec in specs}),
-            "near": _near(search.text, specs) if search.text and not found else [],
+            "tags": tags,
+            "ages": AGES,
+            "near": [] if found else _near(search, specs, tags),
         }
 
+    def _new(self, search: Search, placed: Mapping[str, int]) -> frozenset[str]:
+        """Name the PTKs whose newest version is as new as a search asks; none where it asks for no age."""
+        if not search.age:
+            return frozenset()
+        elected = self._service.elected_since(search.since(self._service.clock.now()))
+        return frozenset(ptk_id for ptk_id, number, _ in elected if placed.get(ptk_id) == number)
 
-def _near(text: str, specs: Sequence[PtkSpec]) -> list[str]:
+
+def _near(search: Search, specs: Sequence[PtkSpec], tags: Sequence[str]) -> list[dict[str, str]]:
+    """Links to what a search that finds nothing may have meant: tags and PTKs."""
+    words = [word for word in (search.tag, search.text) if word and word not in tags]
+    close = dict.fromkeys(tag for word in words for tag in near_names(word, tags))
+    links = [{"name": f"the tag {tag}", "href": f"/ptks?{urlencode({'tag': tag})}"} for tag in close]
+    ptks = _near_ptks(search.text, specs) if search.text else []
+    return [*links, *({"name": one, "href": f"/ptks/{one}"} for one in ptks)]
+
+
+def _near_ptks(text: str, specs: Sequence[PtkSpec]) -> list[str]:
     """Ids of PTKs that a text may have been meant to find: by their names, then by those of their features."""
     by_name: dict[str, str] = {}
     for spec in specs:
@@ -105,11 +155,19 @@ def _features(spec: PtkSpec) -> list[str]:
     return [name for table in views_of(spec).values() for name in columns_of(spec, table)]
 
 
+def _has(spec: PtkSpec, words: Sequence[str]) -> bool:
+    """Return whether a PTK has all of these words; its text is made once, and only where something is looked for."""
+    if not words:
+        return True
+    text = _text(spec)
+    return all(word in text for word in words)
+
+
 def _text(spec: PtkSpec) -> str:
-    """All of a PTK that a search looks at, in small letters: names, description, columns, owner, stream, family."""
+    """What a search looks at, in small letters: names, description, tags, columns, owner, stream, family."""
     keys = [key for form in spec.tables.values() for key in form["keys"]]
     words = [spec.ptk_id, *views_of(spec), spec.description, spec.stream, spec.team, spec.family]
-    return "\n".join([*words, *keys, *_features(spec)]).lower()
+    return "\n".join([*words, *spec.tags, *keys, *_features(spec)]).lower()
 
 
 def _positive(text: str) -> float | None:

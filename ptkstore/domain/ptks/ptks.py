@@ -14,6 +14,7 @@ from ptkstore.domain.fields import (
     Frequency,
     LeastAndMost,
     PositiveNumber,
+    Tags,
     Words,
     declared_fields,
     declared_in,
@@ -100,6 +101,9 @@ class PtkSpec:
             "How many windows one training may read, at least and at most.", limit=10_000, later=True
         ),
     ] = (1, 1)
+    tags: Annotated[
+        tuple[str, ...], Tags("Words to find it by.", most=10, longest=32, reported=None, later=True)
+    ] = ()
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
     facts: ReleasedFacts | None = None
@@ -164,6 +168,8 @@ def is_averaged(estimator: Mapping[str, Any]) -> bool:
 PTK_FIELDS = declared_fields(PtkSpec)
 PTK_ARGUMENTS = {one.argument or one.name: one for one in PTK_FIELDS}
 LATER_FIELDS = tuple(one for one in PTK_FIELDS if one.later)
+FOR_PEOPLE = frozenset({"description", "tags"})
+"""What is said for those who look for features. No training, version or verdict depends on it."""
 
 
 def said_of(spec: PtkSpec) -> dict[str, Any]:

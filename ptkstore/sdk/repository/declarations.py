@@ -73,6 +73,9 @@ class PTK:
     start_from : mapping, optional
         For a PTK that devices train: the version of a central PTK of the team that they begin with, as
         ``{"ptk": "team.name", "version": 1}``. docs/guide/device-streams.md tells more.
+    tags : sequence of str
+        Words to find it by, such as ``("ads", "fraud")``: at most 10, of small letters, digits, `_` and `-`. They are
+        public, as the description is.
     """
 
     name: str
@@ -91,6 +94,7 @@ class PTK:
     start_from: Mapping[str, Any] | None = None
     pinned: Mapping[str, int] | None = None
     recency: int | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def config(self) -> dict[str, Any]:

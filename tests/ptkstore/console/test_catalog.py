@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
+from ptkstore.console.pages import catalog
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from tests.support.api_server import Api
+from tests.support.builders import ptk_spec
 from tests.support.console_pages import HOSTILE, seen, signed_in
 from tests.support.world import speed
 
@@ -21,12 +24,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """`speed` has a version, `busy` costs more, and `secret.rolls` is of a stream of another team."""
     with Api(tmp_path_factory.mktemp("home")) as api:
         api.world.stream()
-        api.world.register(description=f"Mean Speed by hour {HOSTILE}", epsilon=0.1)
+        api.world.register(description=f"Mean Speed by hour {HOSTILE}", epsilon=0.1, tags=("ads", "night"))
         api.world.publish(0)
-        api.world.register("busy", epsilon=0.5, description="When streets are full")
+        api.world.register("busy", epsilon=0.5, description="When streets are full", tags=["ads"])
         bikes = replace(api.world.service.stream("taxi"), name="bikes", team="secret")
         api.world.service.create_stream(bikes)
         own: dict[str, Any] = {"estimator": speed(0.1), "train_frequency": "1d", "target": 0.1}
+        own["tags"] = ["nights_of_others"]
         api.world.service.register_ptk(team="secret", name="rolls", stream="bikes", **own)
         yield api
 
@@ -56,6 +60,12 @@ def found(page: httpx.Response) -> list[str]:
         ({"stream": "taxi", "q": "busy"}, ["taxi.busy"]),
         ({"stream": "bikes"}, []),
         ({"q": "rolls"}, []),
+        ({"q": "NIGHT"}, ["taxi.speed"]),
+        ({"tag": "ads"}, ["taxi.busy", "taxi.speed"]),
+        ({"tag": "night"}, ["taxi.speed"]),
+        ({"tag": "nigh"}, []),
+        ({"tag": "ads", "q": "streets"}, ["taxi.busy"]),
+        ({"age": "x"}, ["taxi.busy", "taxi.speed"]),
     ],
 )
 def test_a_search_finds_what_has_all_that_is_asked_for(
@@ -73,6 +83,46 @@ def test_versions_are_told_to_those_who_may_read_states(api: Api) -> None:
         text = producer.get(page).text
         assert not re.search(r"version 1|no version yet|>none yet", text), page
     assert "version 1" in signed_in(api, Role.CONSUMER).get("/console/ptks").text
+
+
+def test_ptks_are_found_by_the_age_of_their_newest_version(api: Api) -> None:
+    clock, begun = api.world.clock, api.world.clock.time
+    expected = {0: ("1", "7", "30"), 2: ("7", "30"), 8: ("30",), 31: ("older",)}
+    try:
+        for days, matching in expected.items():
+            clock.time = begun + timedelta(days=days)
+            client = signed_in(api)
+            for age in ("1", "7", "30", "older"):
+                names = ["taxi.speed"] if age in matching else []
+                assert found(client.get("/console/ptks", params={"age": age})) == names, (days, age)
+            assert found(signed_in(api, Role.PRODUCER).get("/console/ptks", params={"age": "older"})) == []
+    finally:
+        clock.time = begun
+
+
+def test_tags_lead_to_what_else_has_them(api: Api) -> None:
+    client = signed_in(api)
+    for page in ("/console/ptks", "/console/ptks/taxi.speed"):
+        assert 'href="/console/ptks?tag=night"' in client.get(page).text
+    choices = client.get("/console/ptks").text.partition('<select id="tag"')[2].partition("</select>")[0]
+    assert re.findall(r'<option value="([^"]*)"', choices) == ["", "ads", "night"]
+
+
+def test_a_search_that_finds_nothing_names_near_tags(api: Api) -> None:
+    link = '<a href="/console/ptks?tag=night">the tag night</a>'
+    for asked in ({"tag": "nigth"}, {"q": "nigth"}, {"q": "nights_of_other", "tag": "nigth"}):
+        page = signed_in(api).get("/console/ptks", params=asked).text
+        assert f"Did you mean {link}" in page, asked
+        assert "others" not in page
+
+
+def test_a_text_is_made_once_for_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(catalog, "_text", lambda spec: made.append(spec) or "mean speed by hour")
+    assert catalog.Search(text="mean speed hour").finds(ptk_spec(), None)
+    assert len(made) == 1
+    assert catalog.Search(family=ptk_spec().family).finds(ptk_spec(), None)
+    assert len(made) == 1
 
 
 def test_a_search_that_finds_nothing_names_what_is_near(api: Api) -> None:

@@ -25,6 +25,7 @@ def test_what_is_left_out_has_its_default() -> None:
         "config": {},
         "description": "",
         "windows": (1, 1),
+        "tags": (),
     }
     assert WantedPtk("speed", NEEDED).estimator is ESTIMATOR
 
