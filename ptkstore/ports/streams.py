@@ -92,6 +92,9 @@ class WindowsView(Protocol):
     def of(self, stream: str) -> tuple[Window, ...]:
         """Return all windows that ever closed, in order of time."""
 
+    def closed_since(self, at: datetime) -> Mapping[str, int]:
+        """Return how many windows of each stream closed since then; streams that closed none are left out."""
+
     def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
         """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
 
@@ -105,8 +108,8 @@ class WindowsView(Protocol):
 class Windows(WindowsView, Protocol):
     """Windows that have closed."""
 
-    def add(self, *windows: Window) -> None:
-        """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
+    def add(self, *windows: Window, at: datetime) -> None:
+        """Record windows of one stream that closed at this time; `LateWriter` if somebody else did."""
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
         """Write a window's state; the caller has the stream's lock."""

@@ -67,7 +67,7 @@ def overview_of(document: Mapping[str, Any]) -> Overview:
         troubled_subscriptions=_listed_of(
             document["troubled_subscriptions"], lambda one: TroubledSubscription(**one)
         ),
-        published=_items_of(document["published"], lambda one: PublishedVersion(**_with_time(one))),
+        published=_listed_of(document["published"], lambda one: PublishedVersion(**_with_time(one))),
         notices=_listed_of(document["notices"], notice_of),
     )
 
@@ -127,6 +127,7 @@ def _stream_of(document: Mapping[str, Any]) -> StreamFacts:
         document["name"],
         document["team"],
         document["ptks"],
+        document.get("closed_windows"),  # an earlier service does not count them
         None if budget is None else _budget_of(budget),
         None if exposure is None else ExposureFacts(**exposure),
     )

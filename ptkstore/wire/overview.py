@@ -59,6 +59,12 @@ class StreamFacts(Wire):
     name: str
     team: str
     ptks: Annotated[int, Field(description="PTKs registered on it")]
+    closed_windows: Annotated[
+        int | None,
+        Field(
+            description="that closed since `since`; null where the roles allow neither budget nor exposure"
+        ),
+    ]
     budget: Annotated[
         BudgetFacts | None,
         Field(description="null where the roles do not allow it, and beyond the first 12 streams"),
@@ -128,5 +134,8 @@ class OverviewOut(Wire):
     waiting: Listed[WaitingPtk]
     subscriptions: Annotated[int | None, Field(description="of the caller's team, or of all")]
     troubled_subscriptions: Listed[TroubledSubscription] | None
-    published: Listed[PublishedVersion]
+    published: Annotated[
+        Listed[PublishedVersion] | None,
+        Field(description="null where the roles allow the states of none of the streams"),
+    ]
     notices: Annotated[Listed[NoticeOut] | None, Field(description="of the last day, the newest first")]

@@ -328,10 +328,10 @@ class ClosingContract:
         one = Window(WindowId(STREAM, 0), ORIGIN, ORIGIN + DAY, WindowState.CLOSED)
         other = Window(WindowId(STREAM, 1), ORIGIN + DAY, ORIGIN + 2 * DAY, WindowState.CLOSED)
         with catalog.begin() as uow:
-            uow.windows.add(one)
+            uow.windows.add(one, at=ORIGIN + DAY)
             uow.commit()
         with pytest.raises(LateWriter, match="closed by somebody else"), catalog.begin() as uow:
-            uow.windows.add(other, one)
+            uow.windows.add(other, one, at=ORIGIN + DAY)
         with pytest.raises(LateWriter, match="made by somebody else"), catalog.begin() as uow:
             uow.ledger.add_blocks(STREAM, BlockRange(3, 5), Loss.capacity(1))
         assert states(catalog) == [WindowState.CLOSED]
@@ -366,9 +366,10 @@ class ClosingContract:
                     *(
                         Window(WindowId(name, n), *span, kind)
                         for n, (span, kind) in enumerate(zip(spans, kinds, strict=True))
-                    )
+                    ),
+                    at=NOW,
                 )
-            uow.windows.add()
+            uow.windows.add(at=NOW)
             assert [w.index for w in uow.windows.let_expire(STREAM, 1, 5)] == [1, 4]
             assert uow.windows.let_expire(STREAM, 1, 5) == ()
             assert uow.windows.let_expire(STREAM, 5, 5) == ()
@@ -376,13 +377,28 @@ class ClosingContract:
             assert [w.state for w in uow.windows.of(STREAM)] == gone
             assert [w.state for w in uow.windows.of("bikes")] == kinds
 
+    def test_windows_are_counted_by_the_time_at_which_they_closed(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog)
+        with catalog.begin() as uow:
+            for name, n, at in (
+                (STREAM, 0, NOW - DAY),
+                (STREAM, 1, NOW),
+                (STREAM, 2, NOW),
+                ("bikes", 0, NOW),
+            ):
+                span = (ORIGIN, ORIGIN + DAY)
+                uow.windows.add(Window(WindowId(name, n), *span, WindowState.CLOSED), at=at)
+            assert uow.windows.closed_since(NOW - DAY) == {STREAM: 3, "bikes": 1}
+            assert uow.windows.closed_since(NOW) == {STREAM: 2, "bikes": 1}
+            assert uow.windows.closed_since(NOW + DAY) == {}
+
     def test_the_first_window_that_is_kept_has_none_before_it_that_is(self, catalog: SqlCatalog) -> None:
         with_stream(catalog)
         span = (ORIGIN, ORIGIN + DAY)
         with catalog.begin() as uow:
             assert uow.windows.first_kept(STREAM) == 0
             for name, kind in ((STREAM, WindowState.EXPIRED), ("bikes", WindowState.PREPARED)):
-                uow.windows.add(*(Window(WindowId(name, n), *span, kind) for n in range(4)))
+                uow.windows.add(*(Window(WindowId(name, n), *span, kind) for n in range(4)), at=NOW)
             assert (uow.windows.first_kept(STREAM), uow.windows.first_kept("bikes")) == (4, 0)
             for state in set(WindowState) - {WindowState.EXPIRED}:
                 uow.windows.set_state(WindowId(STREAM, 2), state)

@@ -47,7 +47,7 @@ class LineageContract:
                 for n in range(10):
                     day = timedelta(days=1)
                     span = (ORIGIN + n * day, ORIGIN + (n + 1) * day)
-                    uow.windows.add(Window(WindowId(name, n), *span, WindowState.EXPIRED))
+                    uow.windows.add(Window(WindowId(name, n), *span, WindowState.EXPIRED), at=NOW)
             for ptk_id in (C, B, A):
                 uow.ptks.add(ptk_spec(ptk_id))
             uow.ptks.add(replace(ptk_spec(ELSEWHERE), stream="bikes"))

@@ -35,6 +35,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "streams.tokens_for": (WindowId(STREAM, 0),),
     "windows.get": (WindowId(STREAM, 0),),
     "windows.of": (STREAM,),
+    "windows.closed_since": (NOW,),
     "windows.first_kept": (STREAM,),
     "windows.prepared": (STREAM,),
     "windows.states": (STREAM, (0,)),

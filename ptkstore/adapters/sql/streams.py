@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, case, func, insert, select, update
@@ -113,10 +114,17 @@ class SqlStreams(CatalogPart):
 class SqlWindows(CatalogPart):
     """Windows that have closed."""
 
-    def add(self, *windows: Window) -> None:
-        """Record closed windows; `LateWriter` if somebody else did."""
+    def add(self, *windows: Window, at: datetime) -> None:
+        """Record windows that closed at this time; `LateWriter` if somebody else did."""
         rows = [
-            {"stream": w.id.stream, "index": w.id.index, "start": w.start, "end": w.end, "state": w.state}
+            {
+                "stream": w.id.stream,
+                "index": w.id.index,
+                "start": w.start,
+                "end": w.end,
+                "state": w.state,
+                "closed_at": at,
+            }
             for w in windows
         ]
         try:
@@ -147,6 +155,12 @@ class SqlWindows(CatalogPart):
         """Return all windows that ever closed, in order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
+
+    def closed_since(self, at: datetime) -> Mapping[str, int]:
+        """Return how many windows of each stream closed since then; streams that closed none are left out."""
+        stream = t.windows.c.stream
+        query = select(stream, func.count()).where(t.windows.c.closed_at >= at).group_by(stream)
+        return {str(name): int(count) for name, count in self._connection.execute(query)}
 
     def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
         """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""

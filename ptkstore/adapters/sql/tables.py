@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 18  # the last revision in migrations/versions
+SCHEMA_VERSION = 19  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -93,7 +93,9 @@ windows = Table(
     Column("start", Instant, nullable=False),
     Column("end", Instant, nullable=False),
     Column("state", String, nullable=False),
+    Column("closed_at", Instant),  # by the clock; unknown of windows that an earlier release closed
     CheckConstraint('"start" < "end"'),
+    Index("window_closed_at", "closed_at"),
 )
 
 blocks = Table(

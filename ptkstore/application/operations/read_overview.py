@@ -112,13 +112,15 @@ class ExposureFacts:
 class StreamFacts:
     """A stream that the reader may see.
 
-    `budget` and `exposure` are None where the roles do not allow them, beyond the first `STREAMS_MOST` streams, and
-    while the store that has the answer is away.
+    `closed_windows` counts those that closed in the last day. `budget` and `exposure` are None where the roles do not
+    allow them, beyond the first `STREAMS_MOST` streams, and while the store that has the answer is away.
+    `closed_windows` is None where the roles allow neither of the two.
     """
 
     name: str
     team: str
     ptks: int
+    closed_windows: int | None
     budget: BudgetFacts | None
     exposure: ExposureFacts | None
 
@@ -183,8 +185,8 @@ class Overview:
     ptks : int
         Registered PTKs on the streams that the reader may see.
     subscriptions : int or None
-        Subscriptions of the reader's team; None where its roles do not allow it to list them. So it is with each of
-        the lists.
+        Subscriptions of the reader's team; None where its roles do not allow it to list them. Each of the lists is
+        None in the same case. `published` is None where the roles allow the states of none of the streams.
     """
 
     at: datetime
@@ -198,7 +200,7 @@ class Overview:
     waiting: Listed[WaitingFacts]
     subscriptions: int | None
     troubled_subscriptions: Listed[TroubledSubscription] | None
-    published: Listed[PublishedVersion]
+    published: Listed[PublishedVersion] | None
     notices: Listed[Notice] | None
 
     @property
@@ -232,6 +234,7 @@ def read_overview(
         specs = [spec for spec in uow.ptks.find() if spec.stream in names]
         elected = uow.versions.elected_since(now - FAILURES_FOR)
         placed = uow.jobs.placed()
+        closed = uow.windows.closed_since(since)
         notices = (
             uow.notices(sight.team, since=now - FAILURES_FOR, limit=NOTICES_MOST, newest=True)
             if sight.reads_notices
@@ -269,6 +272,9 @@ def read_overview(
                 one.name,
                 one.team,
                 sum(spec.stream == one.name for spec in specs),
+                closed.get(one.name, 0)
+                if _sees(sight.budgets, one.name) or _sees(sight.exposures, one.name)
+                else None,
                 _budget(blocks[one.name], one.policy) if one.name in blocks else None,
                 exposures.get(one.name),
             )
@@ -286,7 +292,9 @@ def read_overview(
         waiting=Listed.of(waiting),
         subscriptions=None if subscriptions is None else len(subscriptions),
         troubled_subscriptions=None if troubled is None else Listed.of(troubled),
-        published=Listed.of([PublishedVersion(*one) for one in reversed(seen) if one[2] >= since]),
+        published=Listed.of([PublishedVersion(*one) for one in reversed(seen) if one[2] >= since])
+        if not streams or any(_sees(sight.states, one.name) for one in streams)
+        else None,
         notices=None if notices is None else Listed.of([one for one in notices if one.at >= since]),
     )
 

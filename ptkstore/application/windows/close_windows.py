@@ -117,7 +117,7 @@ def _step(
     closed = [WindowId(stream.name, index) for index in range(before.closed_before, after.closed_before)]
     expiring += [window for window in closed if window.index < late]
     states = (WindowState.EXPIRING if window.index < late else WindowState.CLOSED for window in closed)
-    uow.windows.add(*map(partial(_window, policy), closed, states))
+    uow.windows.add(*map(partial(_window, policy), closed, states), at=now)
     retired = min(max(before.retired_before, before.closed_before), after.closed_before)
     _add_blocks(uow, stream, range(before.closed_before, retired), BlockState.RETIRED)
     _add_blocks(uow, stream, range(retired, after.closed_before), BlockState.ACTIVE)
@@ -143,7 +143,7 @@ def _step_on_devices(
 ) -> list[WindowId]:
     policy, name = stream.policy, stream.name
     closed = [WindowId(name, index) for index in range(before.closed_before, after.closed_before)]
-    uow.windows.add(*(_window(policy, window, WindowState.EXPIRED) for window in closed))
+    uow.windows.add(*(_window(policy, window, WindowState.EXPIRED) for window in closed), at=now)
     specs = uow.ptks.find(stream=name)
     uow.jobs.add(
         *(

@@ -23,6 +23,7 @@ from ptkstore.sdk.store import Store
 
 LINES = 5
 """Items of one kind that are shown; the line after them says how many more there are."""
+NOT_SHOWN = "not shown to you: your roles do not allow it"
 _PROCESSES = ("relay", "schedule", "worker")
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "waits for its next training",
@@ -188,13 +189,34 @@ def _streams(streams: tuple[StreamFacts, ...]) -> Table:
 
 
 def _day(overview: Overview) -> Iterator[tuple[str, str]]:
-    published = overview.published
-    newest = ", ".join(f"{one.ptk_id} v{one.version}" for one in published.items[:LINES])
-    more = f" and {published.count - LINES} more" if published.count > LINES else ""
-    yield "published", f"{counted(published.count, 'version')}{f': {newest}' if newest else ''}{more}"
-    if overview.notices is not None:
+    closed = [(one.name, one.closed_windows) for one in overview.streams if one.closed_windows is not None]
+    if closed or not overview.streams:
+        busy = sorted(
+            ((name, number) for name, number in closed if number), key=lambda one: (-one[1], one[0])
+        )
+        yield (
+            "closed",
+            _first(sum(number for _, number in busy), "window", [f"{n} {number}" for n, number in busy]),
+        )
+    else:
+        yield "closed", NOT_SHOWN
+    if (published := overview.published) is None:
+        yield "published", NOT_SHOWN
+    else:
+        newest = [f"{one.ptk_id} v{one.version}" for one in published.items]
+        yield "published", _first(published.count, "version", newest, published.count)
+    if overview.notices is None:
+        yield "notices", NOT_SHOWN
+    else:
         see = "; see: ptk notices" if overview.notices.count else ""
         yield "notices", f"{overview.notices.count}{see}"
+
+
+def _first(count: int, word: str, things: list[str], of: int | None = None) -> str:
+    """A count with its unit, the first things of the list, and how many of its things are left out."""
+    left_out = (len(things) if of is None else of) - LINES
+    more = f" and {left_out} more" if left_out > 0 else ""
+    return counted(count, word) + (f": {', '.join(things[:LINES])}{more}" if things else "")
 
 
 def _lines(lines: list[tuple[str, str]]) -> Text:

@@ -76,8 +76,9 @@ class OverviewPage(Reads):
             ],
             "published": [
                 {"ptk_id": one.ptk_id, "version": one.version, "at": one.at.isoformat()}
-                for one in overview.published.items
+                for one in _items(overview.published)
             ],
+            "closed": _closed(overview),
             "streams": [
                 _card(streams[one.name], one, readable=one.name in budgets)
                 for one in overview.streams
@@ -92,6 +93,12 @@ class OverviewPage(Reads):
             return []
         notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
         return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in notices]
+
+
+def _closed(overview: Overview) -> int | None:
+    """How many windows closed in the last day on the streams that tell the reader; None where no stream does."""
+    told = [one.closed_windows for one in overview.streams if one.closed_windows is not None]
+    return sum(told) if told or not overview.streams else None
 
 
 def _needs(overview: Overview) -> Iterator[Need]:
@@ -151,6 +158,7 @@ def _card(stream: Stream, facts: StreamFacts, *, readable: bool) -> dict[str, An
         "name": stream.name,
         "team": stream.team,
         "ptks": facts.ptks,
+        "closed": facts.closed_windows,
         "capacity": document["epsilon"],
         "local": document["report_epsilon"],
         "unit": stream.policy.privacy_unit.value,

@@ -39,6 +39,7 @@ def test_the_owner_of_a_stream_sees_all_of_it(api: Api) -> None:
     taxi = seen["streams"][1]
     assert taxi["budget"]["fullest"]["window"] == 0
     assert taxi["exposure"]["holds"] is True
+    assert [one["closed_windows"] for one in seen["streams"]] == [0, 1]
     assert seen["published"]["items"] == [{"ptk_id": "taxi.speed", "version": 1, "at": NOW.isoformat()}]
     assert seen["failed_trainings"] == {"count": 0, "items": []}  # a version came at that time
     assert (seen["subscriptions"], seen["notices"]["count"]) == (1, 1)
@@ -50,7 +51,12 @@ def test_a_consumer_sees_versions_and_no_budget(api: Api) -> None:
     api.grant("riders", "taxi", Role.CONSUMER)
     seen = overview(api, Role.CONSUMER, team="riders")
     (taxi,) = seen["streams"]
-    assert (taxi["name"], taxi["budget"], taxi["exposure"]) == ("taxi", None, None)
+    assert (taxi["name"], taxi["budget"], taxi["exposure"], taxi["closed_windows"]) == (
+        "taxi",
+        None,
+        None,
+        None,
+    )
     assert seen["published"]["count"] == 1
     assert (seen["failed_trainings"]["count"], seen["subscriptions"], seen["notices"]["count"]) == (0, 0, 0)
 
@@ -60,7 +66,8 @@ def test_a_producer_sees_exposure_and_neither_budgets_versions_nor_subscriptions
     seen = overview(api, Role.PRODUCER)
     assert [one["budget"] for one in seen["streams"]] == [None, None]
     assert all(one["exposure"]["holds"] for one in seen["streams"])
-    assert seen["published"]["count"] == 0
+    assert [one["closed_windows"] for one in seen["streams"]] == [0, 1]
+    assert seen["published"] is None
     assert (seen["subscriptions"], seen["troubled_subscriptions"]) == (None, None)
 
 
@@ -79,7 +86,19 @@ def test_an_administrator_sees_the_trouble_of_all_teams(api: Api) -> None:
         uow.commit()
     seen = overview(api, Role.ADMINISTRATOR, team="operators")
     assert [one["code"] for one in seen["failed_trainings"]["items"]] == ["killed"]
-    assert (seen["published"]["count"], seen["subscriptions"]) == (0, 1)  # states are for who may read them
+    assert (seen["published"], seen["subscriptions"]) == (None, 1)  # states are for those who may read them
+
+
+def test_a_developer_sees_windows_that_closed_in_the_last_day_without_exposure(api: Api) -> None:
+    filled(api.world)
+    api.world.clock.pass_(days=2)
+    api.world.close(2)
+    api.grant("riders", "taxi", Role.DEVELOPER)
+    (taxi,) = overview(api, Role.DEVELOPER, team="riders")["streams"]
+    assert (taxi["closed_windows"], taxi["exposure"]) == (1, None)
+    api.world.clock.pass_(days=2)
+    (taxi,) = overview(api, Role.DEVELOPER, team="riders")["streams"]
+    assert taxi["closed_windows"] == 0
 
 
 def test_a_gateway_of_devices_is_refused(api: Api) -> None:

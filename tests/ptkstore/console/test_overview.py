@@ -71,6 +71,8 @@ def test_roles_decide_what_needs_a_reader(api: Api) -> None:
 def test_the_last_day_and_who_waits_are_shown(api: Api) -> None:
     page = re.sub(r"\s+", " ", seen(signed_in(api).get("/console/")).text)
     assert "1 version published" in page
+    assert "2 windows closed" in page
+    assert "2 windows closed in the last 24 hours" in page
     assert "taxi.speed version 1" in page
     assert "1 wait" in page
     assert "taxi.late for its first version" in page
@@ -81,7 +83,19 @@ def test_the_last_day_and_who_waits_are_shown(api: Api) -> None:
     finally:
         api.world.clock.pass_(days=-2)
     assert "0 versions published" in later
+    assert "0 windows closed" in later
     assert "Nothing was published." in later
+
+
+def test_what_a_reader_may_not_read_is_not_shown_as_none_of_it(api: Api) -> None:
+    producer = seen(signed_in(api, Role.PRODUCER).get("/console/")).text
+    assert "Versions are not shown to you" in producer
+    assert "published" not in re.sub(r"\s+", " ", producer)
+    assert "2 windows closed in the last 24 hours" in producer
+    api.grant("ads", "taxi", Role.CONSUMER)
+    consumer = seen(signed_in(api, Role.CONSUMER, team="ads").get("/console/")).text
+    assert "windows closed" not in consumer
+    assert "1 version published" in re.sub(r"\s+", " ", consumer)
 
 
 def test_a_store_without_trouble_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:

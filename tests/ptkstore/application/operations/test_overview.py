@@ -43,12 +43,13 @@ def test_a_store_without_faults_needs_nobody(world: World) -> None:
     assert seen.healthy
     assert seen.parts == {"catalog": "ok", "relay": "silent", "schedule": "silent", "worker": "silent"}
     assert seen.ptks == 1
+    assert seen.published is not None
     assert seen.published.items == (PublishedVersion(PTK, 1, NOW),)
     assert [seen.given_up.count, seen.waiting.count, seen.subscriptions] == [0, 0, 0]
     assert seen.failed_trainings is not None
     assert seen.failed_trainings.count == 0
     (stream,) = seen.streams
-    assert (stream.name, stream.team, stream.ptks) == (STREAM, "taxi", 1)
+    assert (stream.name, stream.team, stream.ptks, stream.closed_windows) == (STREAM, "taxi", 1, 1)
     assert stream.exposure is not None
     assert stream.exposure.holds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import ptkstore
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.cli.output import console
+from ptkstore.cli.service.status import shown
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Unavailable
@@ -54,6 +56,24 @@ def test_a_home_whose_processes_ended_is_not_running(stream: Line) -> None:
             uow.commit()
     assert "Not running at " in stream.run("status").stdout
     assert stream.json("status")["failing"] == ["worker"]
+
+
+def test_the_last_day_says_units_and_what_is_not_shown(stream: Line) -> None:
+    stream.run("close", "taxi", "--until", "2026-01-06T00:00:00+00:00")
+    assert stream.json("status")["streams"][0]["closed_windows"] == 1
+    lines = stream.run("status").stdout.splitlines()
+    assert "  closed     1 window: taxi 1" in lines
+    assert "  published  0 versions" in lines
+    with ptkstore.connect(stream.home) as store:
+        seen = store.service.overview()
+    with console.capture() as printed:
+        (one,) = seen.streams
+        console.print(
+            shown(replace(seen, published=None, notices=None, streams=(replace(one, closed_windows=None),)))
+        )
+    unseen = "not shown to you: your roles do not allow it"
+    day = printed.get().split("Last 24 hours\n")[1].splitlines()
+    assert day == [f"  {word.ljust(11)}{unseen}" for word in ("closed", "published", "notices")]
 
 
 def test_watching_and_programs_do_not_go_together(stream: Line) -> None:
