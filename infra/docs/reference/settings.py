@@ -18,7 +18,7 @@ A value that cannot be used ends the command or process with `invalid-request`, 
 """
 CLIENT = """\
 ## Of a client
-The service does not read these. `ptk` and Python clients do.
+The service does not read these. `ptk` reads both. In Python name the address, `ptkstore.connect(url)`; the token comes from `PTK_TOKEN` by default.
 
 | variable | meaning |
 |---|---|
