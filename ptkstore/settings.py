@@ -111,6 +111,12 @@ class Settings(BaseSettings):
         max_length=500,
         description="where clients reach the HTTP API, https://host[:port][/path]: messages then name manifests there",
     )
+    docs_url: str | None = Field(
+        None,
+        max_length=500,
+        description="where the documentation site is served, https://host[:port][/path]: pages of the console then "
+        "link words and causes to it",
+    )
     api_event_streams: int = Field(200, ge=0, le=10_000, description="event streams that may be open at once")
 
     metrics_token: str | None = Field(
@@ -133,7 +139,7 @@ class Settings(BaseSettings):
             raise ValueError("keys lie in a directory with file locks: give a path or file:///path")
         return url
 
-    @field_validator("api_public_url")
+    @field_validator("api_public_url", "docs_url")
     @classmethod
     def _public_address(cls, url: str | None) -> str | None:
         if url is not None and not _is_address(url):

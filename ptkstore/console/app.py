@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.actions.routes import ActionRoutes
 from ptkstore.console.downloads import Reports
 from ptkstore.console.forms import form_of, same
-from ptkstore.console.glossary import meaning
+from ptkstore.console.glossary import glossary_page, meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
 from ptkstore.console.pages.shown import compact, problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
+from ptkstore.console.site import FirstUses, site_address
 from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
@@ -86,6 +88,8 @@ class Console:
         )
         self._templates.filters["time"] = shown_time
         self._templates.filters["meaning"] = meaning
+        self._templates.filters["glossary_page"] = glossary_page
+        self._templates.filters["site"] = partial(site_address, service.settings.docs_url)
         self._templates.filters["compact"] = compact
         self._templates.filters["assured"] = lambda document: assured_of(document).words()
         self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
@@ -109,6 +113,8 @@ class Console:
                 ),
                 self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST, asks=True),
                 self._page("/ptks/{ptk_id}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk", asks=True),
+                self._page("/ptks/{ptk_id}", "ptk.html", pages.searched, Action.PTK_READ, "ptk", sends=True),
+                self._page("/lookup", "lookups.html", pages.lookups, Action.FEATURE_LOOK_UP, asks=True),
                 self._page(
                     "/ptks/{ptk_id}/diff", "diff.html", pages.diff, Action.STATE_READ, "ptk", asks=True
                 ),
@@ -359,7 +365,7 @@ class Console:
 
     def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
         text = self._templates.get_template(template).render(
-            prefix=PREFIX, **{"who": None, "message": "", "acts": [], **shown}
+            prefix=PREFIX, first_use=FirstUses(), **{"who": None, "message": "", "acts": [], **shown}
         )
         return HTMLResponse(text, status, headers={"Content-Security-Policy": _POLICY})
 

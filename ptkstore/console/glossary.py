@@ -48,6 +48,22 @@ GLOSSARY: Final = {
 }
 """By the word as pages show it; `train` stands for train-0, train-1 and so on."""
 
+_ANCHORS: Final = {
+    "epsilon": "loss",
+    "delta": "loss",
+    "local": "local-guarantee",
+    "spread": "average",
+    "drift": "average",
+    "limit on drift": "average",
+    "spent": "spend",
+    "reserved": "reservation",
+    "least assurance": "assurance",
+    "test": "part",
+    "profile": "part",
+    "sent up to version": "cursor",
+}
+"""Where the glossary of the documentation explains a word, if not under its own name."""
+
 _TRAIN = re.compile(r"train-(\d+)")
 
 
@@ -57,3 +73,11 @@ def meaning(word: str) -> str:
     if numbered:
         return GLOSSARY["train"].format(number=numbered[1])
     return "" if word == "train" else GLOSSARY.get(word, "")
+
+
+def glossary_page(word: str) -> str:
+    """Return the page with the section about a word of the pages, as errors name theirs; empty where there is none."""
+    if not meaning(word):
+        return ""
+    anchor = "part" if _TRAIN.fullmatch(word) else _ANCHORS.get(word, word.lower().replace(" ", "-"))
+    return f"docs/glossary.md#{anchor}"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import compact, formed
+from ptkstore.console.pages.states import TEXT_MOST
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
 from ptkstore.domain.versions.provenance import provenance_in
 from ptkstore.errors import InvalidRequest, UnknownName
 
 VALUE_MOST = 200
+TABLES_SHOWN = 200
 _KINDS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("int64", "int32", "int16", "int8"), int),
     **dict.fromkeys(("double", "float64", "float"), float),
@@ -24,6 +27,35 @@ _TRUTH = {"true": True, "false": False}
 
 class LookUp(Reads):
     """One lookup; what was typed is in no address, and so in no history and no log."""
+
+    def lookups(self, who: Principal, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Show the feature views in which the reader may look values up, and of them those whose name has a text."""
+        readable = self._identity.streams_for(who, Action.FEATURE_LOOK_UP)
+        text = next(iter(asked.get("q", ())), "").strip()[:TEXT_MOST]
+        views = [
+            {
+                "name": view,
+                "ptk_id": spec.ptk_id,
+                "keys": list(spec.tables[table]["keys"]),
+                "features": columns_of(spec, table),
+                "description": spec.description,
+            }
+            for spec in self._ptks(who)
+            if spec.stream in readable
+            for view, table in views_of(spec).items()
+        ]
+        needle = text.lower().replace(".", "__")
+        found = [one for one in views if needle in one["name"]]
+        named = {name: one for one in views for name in (one["name"], one["ptk_id"].partition(".")[2])}
+        near = near_names(needle, named) if needle and not found else []
+        return {
+            "may": bool(readable),
+            "views": found[:TABLES_SHOWN],
+            "n_found": len(found),
+            "n_views": len(views),
+            "text": text,
+            "near": list({named[name]["name"]: named[name] for name in near}.values()),
+        }
 
     def lookup(self, who: Principal, ptk_id: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Show the form of a PTK's keys, and with a form that was sent the answer."""

@@ -14,6 +14,7 @@ from ptkstore.console.pages.snippets import snippets_of
 from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
 from ptkstore.domain.accounting.assurances import assured
+from ptkstore.domain.causes import CAUSES
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
@@ -36,11 +37,26 @@ class PtkPage(Reads):
     """The contents of one PTK, and its history."""
 
     def ptk(
-        self, who: Principal, ptk_id: str, asked: Mapping[str, Sequence[str]] | None = None
+        self,
+        who: Principal,
+        ptk_id: str,
+        asked: Mapping[str, Sequence[str]] | None = None,
+        *,
+        sent: bool = False,
     ) -> dict[str, Any]:
-        """Show a PTK, a version of it, versions and verdicts, and for its team what became of its newest trainings."""
+        """Show a PTK, a version of it, versions and verdicts, and for its team what became of its newest trainings.
+
+        Parameters
+        ----------
+        asked : Mapping, optional
+            The version, and the rows of its table.
+        sent : bool
+            Whether a form was sent: what it searches for is searched for, while an address is none to put it into.
+        """
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=formed("PTK", ptk_id)))
         asked, spec = asked or {}, self._service.ptk(ptk_id)
+        in_address = bool(asked.get("find")) and not sent
+        asked = {name: values for name, values in asked.items() if name != "find" or sent}
         versions, made, estimates, verdicts, shown = None, None, {}, [], {}
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
@@ -55,7 +71,7 @@ class PtkPage(Reads):
         trainings = None
         if self._may(who, Action.TRAINING_LIST, Named(ptk_id=ptk_id)):
             newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
-            trainings = [training_document(one) for one in newest]
+            trainings = [{**training_document(one), "cause": CAUSES.get(one.code or "")} for one in newest]
         return {
             "ptk": ptk_document(spec),
             "versions": versions,
@@ -66,10 +82,15 @@ class PtkPage(Reads):
             "trainings": trainings,
             "views": {view: columns_of(spec, table) for view, table in views_of(spec).items()},
             "snippets": snippets_of(spec),
+            "in_address": in_address,
             "find": next(iter(asked.get("find", ())), "").strip()[:TEXT_MOST],
             "sentence": _guarantee(spec, self._service.stream(spec.stream).policy.privacy_unit.value),
             **{"state": None, "problem": "", "shown_version": None, "origins": None, "made": None, **shown},
         }
+
+    def searched(self, who: Principal, ptk_id: str, form: Mapping[str, str]) -> dict[str, Any]:
+        """Show a PTK with the rows that a form asks for: what is searched for is in no address."""
+        return self.ptk(who, ptk_id, {name: [value] for name, value in form.items()}, sent=True)
 
     def diff(self, who: Principal, ptk_id: str, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """Show what differs between two versions of a PTK."""

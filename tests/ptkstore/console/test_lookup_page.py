@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from collections.abc import Iterator
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from ptkstore.domain.identity import Role
@@ -24,6 +27,17 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         yield api
 
 
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A store that publishes to a real Feast and looks up in it."""
+    with Api(tmp_path_factory.mktemp("real")) as api:
+        del api.world.service.__dict__["features"]
+        api.world.stream()
+        api.world.register()
+        api.world.publish(0)
+        yield api
+
+
 def look_up(client: httpx.Client, **form: str) -> httpx.Response:
     key = seen(client.get(PAGE)).fields.get("form_key", "")
     return client.post(PAGE, data={"form_key": key, **form})
@@ -35,6 +49,62 @@ def test_an_answer_stands_beside_its_version_and_guarantee(api: Api) -> None:
     assert "speed_mean" in text
     assert "Library: its privacy loss is proven" in text
     assert "Privacy unit: one record." in text
+
+
+def cells(page: httpx.Response) -> dict[str, str]:
+    """What the table of an answer says of each feature."""
+    found = re.findall(r'data-label="Feature">([^<]*)</th><td[^>]*>(.*?)</td>', page.text)
+    return {name: re.sub(r"<[^>]*>", "", value) for name, value in found}
+
+
+@pytest.mark.real
+def test_values_of_a_real_feast_are_those_of_the_version(real: Api) -> None:
+    client = signed_in(real, Role.CONSUMER)
+    _, files = real.world.service.ptk_version("taxi.speed", 1)
+    released = pq.read_table(io.BytesIO(next(iter(files.values())))).to_pylist()
+    assert len(released) == 24
+    for row in (released[8], released[23]):
+        page = look_up(client, key_0=str(row["hour"]))
+        assert "version 1 is online" in page.text
+        assert "Library: its privacy loss is proven" in page.text
+        values = {name: value for name, value in row.items() if name != "hour"}
+        assert {name: json.loads(text) for name, text in cells(page).items()} == values
+    unknown = look_up(client, key_0="99")
+    assert set(cells(unknown).values()) == {"no released value"}
+    assert "does not tell whether there are rows of these keys" in unknown.text
+
+
+@pytest.mark.real
+def test_an_answer_of_a_newer_version_says_so(real: Api) -> None:
+    client = signed_in(real)
+    before = cells(look_up(client, key_0="8"))
+    real.world.publish(1)
+    page = look_up(client, key_0="8")
+    assert "version 2 is online" in page.text
+    assert cells(page) != before
+
+
+def test_the_page_of_all_lookups_lists_what_the_reader_may_look_up(api: Api) -> None:
+    link = '<a href="/console/ptks/taxi.speed/lookup">taxi__speed</a>'
+    consumer = signed_in(api, Role.CONSUMER)
+    assert '<a href="/console/lookup" aria-current="page">Look up</a>' in consumer.get("/console/lookup").text
+    assert '<a href="/console/lookup">Look up</a>' in consumer.get("/console/").text
+    for text in ("", "spe", "taxi.speed", "SPEED"):
+        assert link in consumer.get("/console/lookup", params={"q": text}).text, text
+    none = consumer.get("/console/lookup", params={"q": "sped"}).text
+    assert f"Did you mean {link}" in none
+    hostile = consumer.get("/console/lookup", params={"q": HOSTILE})
+    assert "No view has that in its name." in hostile.text
+    assert not {"script", "img"} & set(seen(hostile).tags)
+    for who in (
+        signed_in(api, Role.PRODUCER),
+        signed_in(api, Role.OFFICER),
+        signed_in(api, Role.CONSUMER, team="strangers"),
+    ):
+        for text in ("", "sped"):
+            page = who.get("/console/lookup", params={"q": text})
+            assert page.status_code == 200
+            assert "speed" not in page.text.replace('placeholder="speed"', "")
 
 
 @pytest.mark.parametrize("typed", ["x", "", HOSTILE, "8.5"])
