@@ -41,7 +41,7 @@ PARTS = {
     "Team code": ("examine_timeout_seconds", "bundles_per_team", "bundle_mib_per_team"),
     "Serving": ("online_store", "keep_versions", "keep_superseded_seconds", "webhook_networks"),
     "The HTTP API": (
-        "api_threads", "api_timeout_seconds", "api_ingest_mib", "api_requests_per_second", "api_public_url",
+        "api_threads", "api_timeout_seconds", "api_ingest_mib", "api_requests_per_second", "api_public_url", "docs_url",
         "api_event_streams",
     ),
     "Devices": ("devices_redis_url", "device_reports_per_second", "device_origins"),
