@@ -188,12 +188,7 @@ def _exposure(report: Mapping[str, Any]) -> Section:
 def _promise(report: Mapping[str, Any]) -> Section:
     guarantee, policy = report["guarantee"], report["policy"]
     facts = [
-        ("each block may lose", _loss(guarantee["per_block"])),
-        *(
-            (f"of that, {line}", _loss(loss))
-            for line, loss in guarantee["lines"].items()
-            if len(guarantee["lines"]) > 1
-        ),
+        *_capacities(guarantee),
         ("privacy unit", policy["privacy_unit"]),
         ("window", spoken(policy["window_seconds"])),
         *_kept(policy),
@@ -205,6 +200,20 @@ def _promise(report: Mapping[str, Any]) -> Section:
         Text(f"Losses compose by {guarantee['composition']}."),
     )
     return Section("What is promised", (*sentences, Table(("policy", ""), tuple(facts))))
+
+
+def _capacities(guarantee: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a block may lose. Each context has all of it, so contexts add up; reserved shares are a part of it."""
+    block = _loss(guarantee["per_block"])
+    lines = [(line, _loss(loss)) for line, loss in guarantee["lines"].items() if len(guarantee["lines"]) > 1]
+    if contexts := guarantee.get("contexts"):
+        summed = _loss(contexts["summed_capacity"])
+        return [
+            ("each block may lose in each context", block),
+            ("each block may lose in all contexts together", summed),
+            *lines,
+        ]
+    return [("each block may lose", block), *((f"of that, {line}", loss) for line, loss in lines)]
 
 
 def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -129,10 +129,17 @@ def test_contexts_are_summed(tmp_path: Path) -> None:
     world.stream(sharing=sharing)
     world.register("speed", 0.25)
     world.publish(0)
-    (told,) = [text for text in texts(page_of(exported(world))) if text.startswith("Contexts ")]
+    page = texts(page_of(exported(world)))
+    (told,) = [text for text in page if text.startswith("Contexts ")]
     assert told.startswith("Contexts eu, us: each context has the whole capacity.")
     assert "reacts to an output of another" in told
     assert "to ε 2 at most and ε 0.25 until now on the worst block" in told
+    promised = page[page.index("each block may lose in each context | ε 1") :]
+    assert promised[1:4] == [
+        "each block may lose in all contexts together | ε 2",
+        "context eu | ε 1",
+        "context us | ε 1",
+    ]
     world.service.close()
 
 
