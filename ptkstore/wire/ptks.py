@@ -234,6 +234,16 @@ class VersionOut(Wire):
     version: int
     published_at: Instant
     newest_contributing_window: dict[str, Any]
+    release_decision: Annotated[
+        str | None, Field(description="`elected` by a training, `accepted` by a validation, or `rolled-back`")
+    ] = None
+    made_from: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="the versions whose states it continues or, rolled back, repeats, by `ptk_id`, `version` and "
+            "`sha256` of the manifest; none of one that was trained on its own windows alone"
+        ),
+    ]
     guarantee: dict[str, Any]
     assurance: str | None = None
     asserted_by: str | None = None

@@ -123,6 +123,8 @@ def versions(store: Store, ptk_id: str) -> Rows:
             "version": one["version"],
             "newest_window_end": one["newest_contributing_window"]["end"],
             "published_at": one["published_at"],
+            "release_decision": one["release_decision"],
+            "made_from": ", ".join(f"v{before['version']}" for before in one["made_from"]),
             "epsilon": one["guarantee"]["epsilon"],
             "delta": one["guarantee"]["delta"],
             **({"guarantee": f"local, {one['guarantee']['of']}"} if is_local(one) else {}),

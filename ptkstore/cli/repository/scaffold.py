@@ -66,7 +66,7 @@ def _next(folder: Path, team: str, stream: str) -> list[str]:
     """The commands that come next, the first of them only where the stream is not there."""
     place = shlex.quote(str(folder))
     return [
-        f"ptk stream create {stream} --team {team} --time-column at --epsilon 1 --minimum-assurance asserted "
+        f"ptk stream create {stream} --team {team} --time-column at --epsilon 1 "
         "--origin 2026-01-05 --closing operator --schema at:timestamp,hour:int64,speed:float64",
         f"ptk plan {place}",
         f"ptk apply {place}",

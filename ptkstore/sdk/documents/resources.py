@@ -116,6 +116,8 @@ def version_document(version: Published) -> Document:
         "version": version.number,
         "published_at": content["published_at"],
         "newest_contributing_window": content["newest_contributing_window"],
+        "release_decision": content.get("release_decision"),
+        "made_from": content.get("made_from") or [],
         "guarantee": content["guarantee"],
         **assured_in(content, version.ptk_id).document(),
         "instances": content.get("instances"),

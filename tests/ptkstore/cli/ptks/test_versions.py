@@ -44,6 +44,26 @@ def test_rollback_elects_a_new_version(ptk: Line) -> None:
     assert "newest already" in ptk.refused("rollback", PTK, "--to", "3", code=2)
 
 
+def test_a_list_of_versions_says_what_each_was_made_from(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register()
+    world.publish(0)
+    world.publish(1)
+    world.service.update_ptk(PTK, estimator=speed(0.2, top=90.0))
+    world.publish(2)
+    world.service.close()
+    ptk = Line(tmp_path / "home")
+    ptk.run("rollback", PTK, "--to", "v1")
+    ptk.run("work")
+    assert [(one["release_decision"], one["made_from"]) for one in ptk.json("versions", PTK)] == [
+        ("elected", ""),
+        ("elected", "v1"),
+        ("elected", ""),  # another bound: it begins anew
+        ("rolled-back", "v1"),
+    ]
+
+
 def test_materialize_has_the_newest_version_written_online_again(ptk: Line) -> None:
     assert ptk.json("materialize", PTK) == {"ptk": PTK, "version": 2}
     assert "v2" in ptk.run("materialize", PTK).output
