@@ -9,6 +9,13 @@ from typing import Self
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.names import team_of
 
+CODES_PAGE = "docs/reference/codes.md"
+
+
+def code_page(code: str) -> str:
+    """Return the address of the section about the code of a run, a notice or a dead letter."""
+    return f"{CODES_PAGE}#{code}"
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:

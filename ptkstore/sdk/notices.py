@@ -10,7 +10,7 @@ from ptkstore.application.training.read_trainings import Training
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.names import checked_name, split_ptk_id
-from ptkstore.domain.notices import Notice
+from ptkstore.domain.notices import Notice, code_page
 from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.policies import utc
 
@@ -63,8 +63,9 @@ def notice_document(notice: Notice) -> Document:
 
 
 def wire_notice(notice: Notice) -> Document:
-    """Write a notice over HTTP, which names stream and PTK in fields of their own, too."""
-    return {**notice_document(notice), "stream": notice.stream, "ptk": notice.ptk_id}
+    """Write a notice over HTTP, which names stream, PTK and the page of the code in fields of their own, too."""
+    about = {"stream": notice.stream, "ptk": notice.ptk_id, "page": code_page(notice.code)}
+    return {**notice_document(notice), **about}
 
 
 def notice_of(document: Mapping[str, Any]) -> Notice:
@@ -83,8 +84,14 @@ def training_document(training: Training) -> Document:
     }
 
 
+def wire_training(training: Training) -> Document:
+    """Write one training over HTTP, with the page of its code."""
+    page = None if training.code is None else code_page(training.code)
+    return {**training_document(training), "page": page}
+
+
 def training_of(document: Mapping[str, Any]) -> Training:
-    """Read the training that `training_document` wrote; an earlier service knows those on one window alone."""
+    """Read the training that `wire_training` wrote; an earlier service knows those on one window alone."""
     outcome, ended_at = document["outcome"], document["ended_at"]
     return Training(
         **{name: document[name] for name in ("ptk_id", "window", "code", "version")},

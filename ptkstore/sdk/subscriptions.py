@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.notices import code_page
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.policies import utc
@@ -179,6 +180,13 @@ def deliveries_document(followed: DeliveryState) -> Document:
             for letter in followed.dead_letters
         ],
     }
+
+
+def wire_deliveries(followed: DeliveryState) -> Document:
+    """Write the same over HTTP, with the page of each code."""
+    document = deliveries_document(followed)
+    letters = [{**letter, "page": code_page(letter["code"])} for letter in document["dead_letters"]]
+    return {**document, "dead_letters": letters}
 
 
 def followed_of(document: Mapping[str, Any]) -> DeliveryState:

@@ -10,6 +10,10 @@ from ptkstore.wire.base import Instant, Wire
 
 TrainingState = Literal["ready", "opened", "ended"]
 
+CodePage = Annotated[
+    str, Field(description="the section about this code, a path in the project's repository")
+]
+
 
 class NoticeOut(Wire):
     """Something that a team should know."""
@@ -22,6 +26,7 @@ class NoticeOut(Wire):
     code: Annotated[str, Field(description="a fixed code")]
     stream: Annotated[str | None, Field(description="the stream, if the subject begins with one")]
     ptk: Annotated[str | None, Field(description="the PTK that the subject names")]
+    page: CodePage
 
 
 class TrainingOut(Wire):
@@ -39,3 +44,4 @@ class TrainingOut(Wire):
     ]
     version: Annotated[int | None, Field(description="what it made")]
     ended_at: Instant | None
+    page: CodePage | None

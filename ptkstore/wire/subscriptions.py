@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from ptkstore.wire.base import Instant, PtkId, Time, Wire
+from ptkstore.wire.notices import CodePage
 
 
 class SubscriptionIn(
@@ -103,6 +104,7 @@ class DeadLetterOut(Wire):
     at: Instant
     told: Annotated[bool, Field(description="a later message has said so, as `missed`")]
     redelivery_asked_at: Instant | None
+    page: CodePage
 
 
 class Deliveries(SubscriptionOut):

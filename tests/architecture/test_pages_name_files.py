@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.source import REPOSITORY
+from tests.support.pages import anchors, without_code
 
 PAGES = sorted(
     path.relative_to(REPOSITORY).as_posix()
@@ -24,23 +25,8 @@ ELSEWHERE = ("backups/", "benchmarks/out/", "dist/", ".venv/", "keys/")
 """Made by programs, or folders of a home: no path of the tree."""
 
 
-def without_code(page: str) -> str:
-    """The text of a page without its fenced blocks."""
-    return re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
-
-
 def _text(page: Path) -> str:
     return page.read_text(encoding="utf-8")
-
-
-def anchors(page: str) -> set[str]:
-    """The names of a page's headings, as links have them, and those that it gives itself."""
-    text = without_code(page)
-    named = {
-        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    }
-    return named.union(re.findall(r'<a id="([^"]+)"></a>', text))
 
 
 def broken_links(page: Path) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
+from tests.support.pages import anchors
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +72,12 @@ def test_every_command_of_the_quickstart_exists_with_the_options_it_shows(reposi
             assert option in shown.output, f"{command}: {option}"
 
 
-def anchors(page: Path) -> set[str]:
-    """What a link may name in a page: its headings, as GitHub writes them, and anchors."""
-    text = page.read_text()
-    headings = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
-    named = re.findall(r'<a id="([\w-]+)"></a>', text)
-    return {*named, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
-
-
 def leads_nowhere(page: Path, link: str) -> bool:
     file, _, anchor = link.partition("#")
     target = page.parent / file if file else page
-    return not target.exists() or (target.suffix == ".md" and anchor != "" and anchor not in anchors(target))
+    return not target.exists() or (
+        target.suffix == ".md" and anchor != "" and anchor not in anchors(target.read_text())
+    )
 
 
 def test_every_file_and_heading_the_docs_link_to_is_there(repository: Path) -> None:

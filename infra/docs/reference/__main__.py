@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.docs.reference import commands, errors, python, settings
+from infra.docs.reference import codes, commands, errors, python, settings
 from ptkstore.api import reference as http
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -17,6 +17,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands.page(),
         "settings.md": settings.page(),
         "errors.md": errors.page(),
+        "codes.md": codes.page(),
         "library.md": python.library(),
         "client.md": python.client(),
         "http.md": http.page_with(http.tables(), served),

@@ -24,7 +24,7 @@ from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents.admissions import admission_document
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document
-from ptkstore.sdk.notices import training_document
+from ptkstore.sdk.notices import wire_training
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.notices import TrainingOut
 from ptkstore.wire.ptks import (
@@ -177,7 +177,7 @@ def list_trainings(
     trainings = caller.service.trainings(ptk_id, start=start, look=first, limit=limit + 1)
     after = trainings[limit] if len(trainings) > limit else None
     return {
-        "items": [training_document(one) for one in trainings[:limit]],
+        "items": [wire_training(one) for one in trainings[:limit]],
         "next_cursor": None if after is None else cursor_at(f"{after.window}.{after.look}"),
     }
 

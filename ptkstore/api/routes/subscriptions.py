@@ -16,10 +16,10 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.subscriptions import (
-    deliveries_document,
     overlap_of,
     subscription_document,
     tested_document,
+    wire_deliveries,
 )
 from ptkstore.wire.base import Page, PtkId
 from ptkstore.wire.base import SubscriptionId as Id
@@ -171,6 +171,6 @@ def _deliveries(caller: Caller, subscription_id: str, after: int = 0, limit: int
     letters = progress.dead_letters[:limit]
     more = len(progress.dead_letters) > limit
     return {
-        **deliveries_document(replace(progress, dead_letters=letters)),
+        **wire_deliveries(replace(progress, dead_letters=letters)),
         "next_cursor": cursor_at(str(letters[-1].number)) if more else None,
     }

@@ -81,6 +81,7 @@ def test_both_teams_hear_of_an_endpoint_that_was_disabled_and_no_other(
         "code": "subscription-disabled",
         "stream": None,
         "ptk": PTK,
+        "page": "docs/reference/codes.md#subscription-disabled",
     }
     for team in ("taxi", "ads"):
         for role in STREAM_ROLES - {Role.DEVICE_GATEWAY}:
@@ -298,10 +299,11 @@ def test_how_long_and_how_often_a_training_ran_is_not_told(api: Api) -> None:
     assert "rows" not in text()
 
 
-def ended(window: int, outcome: str | None, **more: Any) -> dict[str, Any]:
+def ended(window: int, outcome: str | None, *, code: str | None = None, **more: Any) -> dict[str, Any]:
     base = {"ptk_id": PTK, "window": window, "state": "ended", "outcome": outcome}
     on_one = {"oldest_window": window, "look": 1}
-    return {**base, "code": None, "version": None, "ended_at": None, **on_one, **more}
+    why = {"code": code, "page": None if code is None else f"docs/reference/codes.md#{code}"}
+    return {**base, **why, "version": None, "ended_at": None, **on_one, **more}
 
 
 def told_of(world: World) -> list[tuple[str, str]]:

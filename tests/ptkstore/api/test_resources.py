@@ -537,6 +537,7 @@ def test_dead_letters_are_sent_again_and_a_disabled_endpoint_is_enabled_over_htt
     }
     (letter,) = client.get(f"{path}/deliveries").json()["dead_letters"]
     assert (letter["version"], letter["code"], letter["told"]) == (1, "timeout", False)
+    assert letter["page"] == "docs/reference/codes.md#timeout"
     assert letter["redelivery_asked_at"] is not None
     api.world.work("redeliver")
     api.world.work("notify")
