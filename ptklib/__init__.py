@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr_
     from ptklib.privacy import Relation as Relation
     from ptklib.profiling import Profile as Profile
     from ptklib.profiling import Profiler as Profiler
+    from ptklib.profiling import error_forecast as error_forecast
     from ptklib.ptk import as_ptk as as_ptk
     from ptklib.sgd import DPSGDClassifier as DPSGDClassifier
     from ptklib.sgd import DPSGDRegressor as DPSGDRegressor
@@ -48,6 +49,7 @@ _EXPORTS = {
     "PrivacyUnit": "privacy",
     "Profile": "profiling",
     "Profiler": "profiling",
+    "error_forecast": "profiling",
     "PtklibError": "exceptions",
     "Relation": "privacy",
     "ReleasedState": "state",

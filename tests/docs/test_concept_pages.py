@@ -25,7 +25,7 @@ def test_each_concept_has_a_page_and_each_page_a_picture() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "../epsilon"])
 def test_its_example_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     ((program, shown),) = re.findall(
         r"<!-- tested: its output is below -->\n```python\n(.*?)```\n\n```\n(.*?)```", text(page), re.DOTALL

@@ -14,7 +14,7 @@ KINDS = {
     ),
     "Privacy": ("PrivacyLoss", "PrivacyUnit", "Bounds", "Relation"),
     "States": ("ReleasedState", "TableSchema", "load_state"),
-    "Planning": ("Profiler", "Profile"),
+    "Planning": ("error_forecast", "Profiler", "Profile"),
 }  # fmt: skip
 
 
