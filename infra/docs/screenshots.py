@@ -28,8 +28,8 @@ SHOTS: tuple[Shot, ...] = (
     ("console-overview-phone", "", 390, 844, "dark"),
     ("console-catalog", "ptks?q=hour", 1_280, 760, "light"),
     ("console-ptk", "ptks/taxi.speed_by_hour?plot=count", 1_280, 1_000, "light"),
-    ("console", "streams/taxi", 1_280, 1_000, "light"),
-    ("console-stream-dark", "streams/taxi", 1_280, 1_000, "dark"),
+    ("console", "streams/taxi?by=ptk", 1_280, 1_280, "light"),
+    ("console-stream-dark", "streams/taxi?by=ptk", 1_280, 1_280, "dark"),
 )
 
 

@@ -101,7 +101,22 @@ class Console:
                 Route("/logout", self._leave, methods=["POST"]),
                 Route("/open", self._open),
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
-                self._page("/streams/{name}", "stream.html", pages.stream, Action.STREAM_READ, "stream"),
+                self._page(
+                    "/streams/{name}",
+                    "stream.html",
+                    pages.stream,
+                    Action.STREAM_READ,
+                    "stream",
+                    asks=True,
+                    traced=True,
+                ),
+                self._page(
+                    "/streams/{name}/windows/{window}",
+                    "window.html",
+                    pages.window,
+                    Action.STATE_TRACE,
+                    "stream",
+                ),
                 self._page("/streams/{name}/queue", "queue.html", pages.queue, Action.BUDGET_READ, "stream"),
                 self._page(
                     "/streams/{name}/simulation",
@@ -159,10 +174,12 @@ class Console:
         *,
         asks: bool = False,
         sends: bool = False,
+        traced: bool = False,
     ) -> Route:
         """A page for whoever is signed in, about the store or about what the path names.
 
-        With `asks` it takes the query, and with `sends` a form that a page of this session sent by POST.
+        With `asks` it takes the query, and with `sends` a form that a page of this session sent by POST. With `traced`
+        it takes the id of the request, for its own lines of the audit trail.
         """
 
         def shown(request: Request, session: Session, *form: Mapping[str, str]) -> Response:
@@ -172,7 +189,9 @@ class Console:
                 return self.sign_in_again(request)
             names = tuple(request.path_params.values())
             try:
-                query = [_query(request)] if asks else []
+                query: list[Any] = [_query(request)] if asks else []
+                if traced:
+                    query.append(request.state.request_id)
                 about = {"stream": names[0]} if kind == "stream" else dict(request.path_params)
                 more = page(who, *names, *query, *form)
                 more["acts"] = self._actions.offered(who, about) if path in _ACTED_ON else []
@@ -184,7 +203,7 @@ class Console:
                 told = {"status": status, "detail": detail, "near": near}
                 return self.shown(request, who, session, "error.html", told, status)
             except NotAllowed as error:
-                subject = subject_of(kind, *(names or [None]))
+                subject = subject_of(kind, names[0] if names else None)
                 self._identity.record(action, subject, request.state.request_id, who, error.code)
                 raise
 

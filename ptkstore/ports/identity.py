@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -54,6 +54,12 @@ class AuditLogView(Protocol):
 
     def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
         """Return the next lines after a place; a `started` only where its end is missing."""
+
+    def about(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
+        """Return the newest lines of these actions on a subject, the newest first.
+
+        A `started` is among them only where its end is missing.
+        """
 
 
 class AuditLog(AuditLogView, Protocol):

@@ -41,6 +41,12 @@ class LedgerView(Protocol):
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
         """Return the entries after a sequence, all by default, in sequence, without the line of the stream's policy."""
 
+    def touching(self, stream: str, blocks: BlockRange, since: int, limit: int) -> tuple[Entry, ...]:
+        """Return the first `limit` entries on any of these blocks, in sequence.
+
+        Only entries whose lowest block is `since` or later are looked at.
+        """
+
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """Return all lines after a sequence, all by default, in sequence: the stream's policy and the entries."""
 

@@ -45,6 +45,9 @@ class PtksView(Protocol):
         Also those that were deregistered, and those of which a recovery knows versions alone.
         """
 
+    def by_age(self, stream: str) -> tuple[str, ...]:
+        """Name the registered PTKs of a stream, the one that was registered last at the end."""
+
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """Return the PTK with what the profile it asks for says today, whoever that was made for."""
 
@@ -52,10 +55,11 @@ class PtksView(Protocol):
 class Ptks(PtksView, Protocol):
     """Registered PTKs, each with what its profile says today."""
 
-    def add(self, spec: PtkSpec, first_window: int = 0) -> None:
+    def add(self, spec: PtkSpec, first_window: int = 0, at: datetime | None = None) -> None:
         """Register, or register again on the stream it was deregistered from; `NameTaken` as `check_free` raises it.
 
-        No window below `first_window` was or is ever read for it. That is kept of the first registration.
+        No window below `first_window` was or is ever read for it. That is kept of the first registration. `at` is the
+        time of this one, which `by_age` goes by.
         """
 
     def replace(self, spec: PtkSpec) -> None:
@@ -116,6 +120,12 @@ class VersionsView(Protocol):
 
     def elected_since(self, at: datetime) -> tuple[tuple[str, int, datetime], ...]:
         """Return PTK, number and time of election of all versions since then, the oldest first."""
+
+    def on_windows(self, stream: str, lo: int, hi: int) -> tuple[tuple[int, int, int], ...]:
+        """Count versions in the lake that were trained on any of the windows `lo` to `hi - 1`.
+
+        By the oldest and the newest window that their runs read: oldest, newest, how many.
+        """
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Trace versions trained on this window or a later one of its stream, or that repeat such a one, by number."""

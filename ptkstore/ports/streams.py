@@ -95,6 +95,9 @@ class WindowsView(Protocol):
     def closed_since(self, at: datetime) -> Mapping[str, int]:
         """Return how many windows of each stream closed since then; streams that closed none are left out."""
 
+    def between(self, stream: str, lo: int, hi: int) -> tuple[Window, ...]:
+        """Return those of the windows `lo` to `hi - 1` that have closed, in order of time."""
+
     def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
         """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
 

@@ -92,6 +92,17 @@ class Identity:
             for name in named or (None,):  # without a name the roles are still looked at
                 authorize.permit(principal, action, name, uow)
 
+    def allowed(
+        self, principal: Principal, actions: Iterable[Action], named: Named | None = None
+    ) -> frozenset[Action]:
+        """Return those of the actions that the roles allow on what a request names, or on the store."""
+        with self._adapters.read() as uow:
+            return authorize.allowed(principal, actions, named, uow)
+
+    def acts_on(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
+        """Return the newest lines of the audit trail of some actions on a subject."""
+        return read_audit_log.read_acts_on(subject, actions, limit, begin=self._adapters.read)
+
     def visible_streams(self, principal: Principal) -> frozenset[str]:
         with self._adapters.read() as uow:
             return authorize.visible_streams(principal, uow)

@@ -14,11 +14,12 @@ from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, assured_in
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
-from ptkstore.domain.ledger.odometers import Odometers
+from ptkstore.domain.ledger.odometers import LossPart, Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import DeadLetter
@@ -68,6 +69,24 @@ class Reading(Adapters):
         from ptkstore.application.planning.recommend_rows import recommend_rows
 
         return recommend_rows(stream, partitions=partitions, begin=self.read)
+
+    def room_for_more(
+        self, stream: str, *, team: str | None = None
+    ) -> application.ptks.room_for_more.RoomForMore | None:
+        return application.ptks.room_for_more.room_for_more(stream, team=team, begin=self.read)
+
+    def loss_parts(
+        self, stream: str, blocks: BlockRange, by: application.ledger.loss_parts.Party
+    ) -> Mapping[tuple[int, str], tuple[LossPart, ...]] | None:
+        return application.ledger.loss_parts.loss_parts(stream, blocks, by, begin=self.read_one_moment)
+
+    def time_line(
+        self, stream: str, limit: int, before: int | None = None, *, with_versions: bool = False
+    ) -> application.streams.read_time_line.TimeLine:
+        """Return windows of a stream, as `read_time_line` reads them."""
+        return application.streams.read_time_line.read_time_line(
+            stream, limit, before, with_versions=with_versions, begin=self.read, clock=self.clock
+        )
 
     def budgets(self, streams: Sequence[str]) -> Mapping[str, Sequence[BlockLedger]]:
         """Return the blocks of each of these streams, without the shares of what was spent."""

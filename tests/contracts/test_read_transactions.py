@@ -18,6 +18,7 @@ from ptkstore.application.ptks.registration import check_columns_are_stored
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Conflict, Unavailable, UnknownName
@@ -39,6 +40,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "windows.first_kept": (STREAM,),
     "windows.prepared": (STREAM,),
     "windows.states": (STREAM, (0,)),
+    "windows.between": (STREAM, 0, 2),
     "ledger.created": (STREAM,),
     "ledger.filters": (STREAM,),
     "ledger.blocks": (STREAM,),
@@ -46,6 +48,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "ledger.histories": (["key"],),
     "ledger.journal": (STREAM,),
     "ledger.chain": (STREAM,),
+    "ledger.touching": (STREAM, BlockRange(0, 9), 0, 10),
     "ledger.policies": (STREAM,),
     "ptks.check_free": (PTK, STREAM),
     "ptks.get": (PTK,),
@@ -55,6 +58,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "ptks.stream_of": (PTK,),
     "ptks.first_window": (PTK,),
     "ptks.ids_on": (STREAM,),
+    "ptks.by_age": (STREAM,),
     "ptks.informed": (ptk_spec(),),
     "profiles.of": (["key"],),
     "profiles.of_job": ("profile/a",),
@@ -65,6 +69,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "versions.of_jobs": (["train/a"],),
     "versions.elected_since": (NOW,),
     "versions.lineage": (PTK, WindowId(STREAM, 0)),
+    "versions.on_windows": (STREAM, 0, 2),
     "versions.all": (),
     "versions.draft_ids": (),
     "evaluations.of": (PTK,),
@@ -82,6 +87,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "identities.tokens": (),
     "identities.grants": (),
     "audit.after": (0, 10),
+    "audit.about": ("stream/taxi", ["stream.create"], 10),
     "jobs.get": ("prepare/a",),
     "jobs.refused_average": (PTK,),
     "jobs.kinds": (["id"],),

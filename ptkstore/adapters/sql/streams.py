@@ -162,6 +162,12 @@ class SqlWindows(CatalogPart):
         query = select(stream, func.count()).where(t.windows.c.closed_at >= at).group_by(stream)
         return {str(name): int(count) for name, count in self._connection.execute(query)}
 
+    def between(self, stream: str, lo: int, hi: int) -> tuple[Window, ...]:
+        """Return those of the windows `lo` to `hi - 1` that have closed, in order of time."""
+        index = t.windows.c.index
+        query = select(t.windows).where(t.windows.c.stream == stream, index >= lo, index < hi)
+        return tuple(map(_window, self._connection.execute(query.order_by(index))))
+
     def states(self, stream: str, windows: Iterable[int]) -> Mapping[int, WindowState]:
         """Return the state of each of these windows, in their order; `UnknownName` if one has not closed."""
         asked, index = tuple(windows), t.windows.c.index

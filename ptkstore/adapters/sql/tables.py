@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 19  # the last revision in migrations/versions
+SCHEMA_VERSION = 20  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -175,6 +175,7 @@ ptks = Table(
         "first_window", BigInteger, nullable=False, server_default="0"
     ),  # none before was ever read for it
     Column("labelled_stream", String),  # the other stream that pays, or paid, for its verdicts
+    Column("registered_at", Instant),  # the last time; not known of PTKs of older programs
 )
 Index("ptk_labelled_stream", ptks.c.labelled_stream)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.errors import InvalidRequest
@@ -19,3 +19,13 @@ def read_audit_log(
         raise InvalidRequest(f"between 1 and {MOST_LINES} lines are read at once, from a number on")
     with begin() as uow:
         return uow.audit.after(after, limit, team=team)
+
+
+def read_acts_on(
+    subject: str, actions: Iterable[str], limit: int = 100, *, begin: Read
+) -> Sequence[AuditEntry]:
+    """Read the newest lines of some actions on a subject such as `stream/taxi`, the newest first."""
+    if not 1 <= limit <= MOST_LINES:
+        raise InvalidRequest(f"between 1 and {MOST_LINES} lines are read at once")
+    with begin() as uow:
+        return uow.audit.about(subject, actions, limit)

@@ -7,6 +7,7 @@ from ptkstore.application import lazy
 if TYPE_CHECKING:
     from ptkstore.application.ledger import budgets as budgets
     from ptkstore.application.ledger import export_ledger as export_ledger
+    from ptkstore.application.ledger import loss_parts as loss_parts
     from ptkstore.application.ledger import odometers as odometers
     from ptkstore.application.ledger import recover_ledger as recover_ledger
     from ptkstore.application.ledger import verification as verification

@@ -97,7 +97,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock, first_windo
         None below it was or will be read for a new name, as `never_read_below` says.
     """
     check_is_free(uow, spec.ptk_id, owner)
-    uow.ptks.add(spec, first_window)
+    uow.ptks.add(spec, first_window, clock.now())
     _notify_of_obstacle(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay

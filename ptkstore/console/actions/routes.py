@@ -108,24 +108,18 @@ class ActionRoutes:
 
     def offered(self, who: Principal, names: Mapping[str, str]) -> list[dict[str, str]]:
         """Return links to the actions that the roles allow on what a page is about, or on the store."""
+        fitting = [act for act in ACTS if act.names() == names.keys()]
+        asked = {act.action for act in fitting} | ({Action.LEDGER_VERIFY} if "stream" in names else set())
+        may = self._identity.allowed(who, asked, Named(**names) if names else None)
         links = [
             {"href": self._prefix + PREFIX + act.path.format(**names), "title": act.title}
-            for act in ACTS
-            if act.names() == names.keys() and self._may(act.action, who, names)
+            for act in fitting
+            if act.action in may
         ]
-        if "stream" in names and self._may(Action.LEDGER_VERIFY, who, names):
+        if Action.LEDGER_VERIFY in may:
             href = f"{self._prefix}/streams/{names['stream']}/officer"
             links.append({"href": href, "title": "For the privacy officer"})
         return links
-
-    def _may(self, action: Action, who: Principal, names: Mapping[str, str]) -> bool:
-        if not action.rule.roles & who.scopes:
-            return False
-        try:
-            self._identity.permit(who, action, *([Named(**names)] if names else []))
-        except (e.NotAllowed, e.UnknownName):
-            return False
-        return True
 
     def _answering(self, act: Act) -> Any:
         async def answer(request: Request) -> Response:

@@ -9,7 +9,7 @@ from ptkstore.console.pages.officers import Officers
 from ptkstore.console.pages.overview import OverviewPage
 from ptkstore.console.pages.ptks import PtkPage
 from ptkstore.console.pages.queues import Queues
-from ptkstore.console.pages.streams import StreamPage
+from ptkstore.console.pages.streams.page import StreamPage
 
 
 class Pages(OverviewPage, StreamPage, Queues, Catalog, PtkPage, LookUp, Deliveries, Officers):

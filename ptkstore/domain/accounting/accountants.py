@@ -169,6 +169,15 @@ def loss_of(accountant: Accountant, capacity: Loss, amounts: Sequence[int], delt
     return Loss(max(0, implied), capacity.delta_atto)  # a large delta may pay for all of it
 
 
+def deciding_coordinate(accountant: Accountant, capacity: Loss, amounts: Sequence[int]) -> int:
+    """Return the coordinate that `loss_of` reads the epsilon off. At it, amounts of several releases add up."""
+    last = len(amounts) - 1
+    if accountant is Accountant.BASIC or amounts[last] <= _implied_nano(accountant, capacity, amounts):
+        return last
+    caps = caps_of(accountant, capacity).amounts
+    return min((c for c in range(last) if caps[c] >= 0), key=lambda c: amounts[c] - caps[c], default=last)
+
+
 def _implied_nano(accountant: Accountant, capacity: Loss, amounts: Sequence[int]) -> int:
     """The least epsilon, in nano units, that coordinates other than pure epsilons imply."""
     caps = caps_of(accountant, capacity).amounts

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
-from ptkstore.domain.accounting.accountants import Accountant, loss_of
+from ptkstore.domain.accounting.accountants import Accountant, deciding_coordinate, loss_of
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, least
 from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss, LossShares
-from ptkstore.domain.ledger.block_ledgers import BlockRecord
+from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.ledger.journal import Entry, EntryKind
 from ptkstore.domain.names import team_of
 from ptkstore.domain.streams.blocks import BlockState
@@ -125,6 +125,62 @@ def shares_of(
                 *(guarantee_of(block.accountant, capacity, _of_line(line, part)) for part in parts)
             )
     return loss_shares
+
+
+@dataclass(frozen=True, slots=True)
+class LossPart:
+    """What one PTK, or one team, spent of a line of a block.
+
+    `alone` is the loss of its releases by themselves. These losses need not add up to that of the block. `share` is
+    its share of what the accountant added up where it decides; the shares of a block add up to 1.
+    """
+
+    name: str
+    alone: Loss
+    share: float
+
+
+def parts_of(
+    accountant: Accountant,
+    blocks: Iterable[BlockLedger],
+    entries: Iterable[Entry],
+    party_of: Callable[[Entry], str],
+) -> dict[tuple[int, str], tuple[LossPart, ...]]:
+    """Return who spent what of each block and line, the largest share first.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        All that are on any of the blocks.
+    """
+    spends = _Stretches([entry for entry in entries if entry.kind is EntryKind.SPEND])
+    known: dict[tuple[tuple[int, ...], str, Loss], tuple[LossPart, ...]] = {}
+    found = {}
+    for block in blocks:
+        some = _of_line(block.line, spends.at(block.number))
+        key = tuple(entry.sequence for entry in some), block.line, block.capacity
+        if key not in known:
+            known[key] = _parts(accountant, block.capacity, some, party_of)
+        found[block.number, block.line] = known[key]
+    return found
+
+
+def _parts(
+    accountant: Accountant, capacity: Loss, entries: Sequence[Entry], party_of: Callable[[Entry], str]
+) -> tuple[LossPart, ...]:
+    if not entries:
+        return ()
+    sums = [sum(column) for column in zip(*(entry.charge.amounts for entry in entries), strict=True)]
+    place = deciding_coordinate(accountant, capacity, sums)
+    parts = (
+        LossPart(
+            name,
+            guarantee_of(accountant, capacity, some),
+            sum(entry.charge.amounts[place] for entry in some) / sums[place],
+        )
+        for name, some in _by_party(entries, party_of).items()
+    )
+    return tuple(sorted(parts, key=lambda part: (-part.share, part.name)))
 
 
 def odometers_of(

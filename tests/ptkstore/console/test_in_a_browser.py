@@ -28,6 +28,8 @@ PAGES = (
     *(
         "",
         "streams/taxi",
+        "streams/taxi?by=ptk",
+        "streams/taxi/windows/3",
         "ptks",
         "ptks?q=sped",
         "ptks?q=hours&epsilon=0.3",
@@ -186,7 +188,7 @@ def test_a_word_is_explained_when_the_keyboard_reaches_it(page: Tab, api: Api) -
     page.go(f"{api.url}/console/streams/{STREAM}")
     shown = "getComputedStyle(document.querySelector('.facts .term'), '::after').content"
     assert page.run(shown) == "none"
-    for _ in range(12):
+    for _ in range(20):
         page.page.keyboard.press("Tab")
         if page.run("document.activeElement.className") == "term":
             break

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, delete, exists, insert, or_, select, update
+from sqlalchemy import Select, and_, delete, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql.identity import tables as t
@@ -15,6 +15,10 @@ from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.audit import STARTED, AuditEntry
 from ptkstore.errors import Conflict
 from ptkstore.ports.identity import AT_WORK, Answer
+
+_END = t.audit.alias()
+_ENDED = exists().where(and_(_END.c.request_id == t.audit.c.request_id, _END.c.outcome != STARTED))
+_ENDS = select(t.audit).where(or_(t.audit.c.outcome != STARTED, ~_ENDED))
 
 
 class SqlAuditLog(CatalogPart):
@@ -26,15 +30,15 @@ class SqlAuditLog(CatalogPart):
 
     def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
         """Return the next lines after a place; a `started` only where its end is missing."""
-        end = t.audit.alias()
-        ended = exists().where(and_(end.c.request_id == t.audit.c.request_id, end.c.outcome != STARTED))
-        query = (
-            select(t.audit)
-            .where(t.audit.c.number > number, or_(t.audit.c.outcome != STARTED, ~ended))
-            .where(*given(t.audit, team=team))
-            .order_by(t.audit.c.number)
-            .limit(limit)
-        )
+        query = _ENDS.where(t.audit.c.number > number).where(*given(t.audit, team=team))
+        return self._entries(query.order_by(t.audit.c.number).limit(limit))
+
+    def about(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
+        """Return the newest lines of these actions on a subject; a `started` only where its end is missing."""
+        query = _ENDS.where(t.audit.c.subject == subject, t.audit.c.action.in_(tuple(actions)))
+        return self._entries(query.order_by(t.audit.c.number.desc()).limit(limit))
+
+    def _entries(self, query: Select[Any]) -> list[AuditEntry]:
         return [AuditEntry(**row) for row in self._connection.execute(query).mappings()]
 
 

@@ -57,6 +57,7 @@ audit = Table(
     Column("subject", String, nullable=False),
     Column("outcome", String, nullable=False),
     Index("audit_request", "request_id"),
+    Index("audit_subject", "subject", "action", "number"),
     sqlite_autoincrement=True,
 )
 

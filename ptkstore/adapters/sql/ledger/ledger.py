@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptklib.canonical_json import canonical_json
@@ -181,6 +181,21 @@ class SqlLedger(CatalogPart):
         """Return the entries after a sequence, all by default."""
         query = select(t.journal).where(t.journal.c.stream == stream, t.journal.c.sequence > after)
         return tuple(map(_entry, self._connection.execute(query.order_by(t.journal.c.sequence))))
+
+    def touching(self, stream: str, blocks: BlockRange, since: int, limit: int) -> tuple[Entry, ...]:
+        """Return the first entries on any of these blocks."""
+        line = t.journal.c
+        query = (
+            select(t.journal)
+            .where(line.stream == stream, line.lo >= since, line.lo < blocks.hi)
+            .where(or_(line.hi > blocks.lo, line.further.is_not(None)))
+            .order_by(line.sequence)
+            .limit(limit)
+        )
+        entries = map(_entry, self._connection.execute(query))
+        return tuple(
+            one for one in entries if any(r.lo < blocks.hi and r.hi > blocks.lo for r in one.blocks.ranges)
+        )
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
         """Return the lines that hold the stream's policy: one, unless somebody wrote another."""

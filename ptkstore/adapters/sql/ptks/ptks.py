@@ -36,12 +36,12 @@ class SqlPtks(CatalogPart):
         super().__init__(connection)
         self._profiles = profiles
 
-    def add(self, spec: PtkSpec, first_window: int = 0) -> None:
+    def add(self, spec: PtkSpec, first_window: int = 0, at: datetime | None = None) -> None:
         """Register; an id stays with its stream, so that its versions stay one history."""
         before = self._connection.execute(_used(spec.ptk_id).with_for_update()).one_or_none()
         _check_is_free(spec.ptk_id, spec.stream, before)
         if before is not None:
-            self._write(spec, active=1)
+            self._write(spec, active=1, registered_at=at)
             return
         try:
             row = row_of(
@@ -49,6 +49,7 @@ class SqlPtks(CatalogPart):
                 spec,
                 active=1,
                 first_window=first_window,
+                registered_at=at,
                 **_written(spec),
                 **_waits(spec.waiting),
             )
@@ -117,6 +118,13 @@ class SqlPtks(CatalogPart):
         ids = self._connection.execute(union(registered, made)).scalars()
         return tuple(sorted(ids))  # databases order texts in many ways
 
+    def by_age(self, stream: str) -> tuple[str, ...]:
+        """Name the registered PTKs of a stream, the one that was registered last at the end."""
+        ptk = t.ptks.c
+        query = select(ptk.ptk_id, ptk.registered_at, ptk.first_window)
+        rows = self._connection.execute(query.where(*given(t.ptks, active=1, stream=stream)))
+        return tuple(row.ptk_id for row in sorted(rows, key=_age))
+
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
         query = select(*_SPEC, t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id).with_for_update()
@@ -153,6 +161,12 @@ class SqlPtks(CatalogPart):
         usable_of = {ptk_id: usable(records[key]) for ptk_id, key in keys.items()}
         menus = {ptk_id: record.menu for ptk_id, record in usable_of.items() if record is not None}
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
+
+
+def _age(row: Any) -> tuple[bool, float, int, str]:
+    """Order PTKs: those of older programs, of which no time is known, come first."""
+    known = row.registered_at is not None
+    return known, row.registered_at.timestamp() if known else 0.0, row.first_window, row.ptk_id
 
 
 def _spec(row: Any) -> PtkSpec:
@@ -252,6 +266,20 @@ class SqlVersions(CatalogPart):
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Read where versions come from; one whose manifest cannot be read is among them."""
         return lineage_since(self._connection, ptk_id, since)
+
+    def on_windows(self, stream: str, lo: int, hi: int) -> tuple[tuple[int, int, int], ...]:
+        """Count versions in the lake, by the oldest and the newest window that their runs read."""
+        place, made = t.jobs.alias(), t.versions.c
+        oldest = func.coalesce(t.jobs.c.oldest_window, made.window_index)
+        query = (
+            select(oldest, made.window_index, func.count())
+            .join(t.jobs, t.jobs.c.id == made.job_id)
+            .join(place, (place.c.ptk_id == made.ptk_id) & (place.c.kind == JobKind.PLACE))
+            .where(t.jobs.c.stream == stream, made.number <= place.c.position)
+            .where(made.window_index >= lo, oldest < hi)
+            .group_by(oldest, made.window_index)
+        )
+        return tuple((int(low), int(high), int(n)) for low, high, n in self._connection.execute(query))
 
     def all(self) -> Iterator[Version]:
         """Return the versions of all PTKs, one by one."""

@@ -1,0 +1,180 @@
+"""Say how many more PTKs like the one that was registered last fit into a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ptkstore.application.planning.evaluation_plans import check_evaluations
+from ptkstore.application.planning.window_plans import Offer, as_promised, cheapest, offers_of, plan_with
+from ptkstore.application.scheduling.waiting_ptks import is_of_context
+from ptkstore.domain.accounting.accountants import Caps, Charge, caps_of
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.allocation.model import Infeasible
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import BlockRange, train_blocks
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.errors import Refused
+from ptkstore.ports.catalog import CatalogView, Read
+
+MOST = 100
+"""Where counting ends."""
+
+
+class Basis(StrEnum):
+    """What the count is of.
+
+    `window`: PTKs beside the registered ones, each trained on every window that it asks for. `fresh-block`: losses
+    that one block without any loss takes, where PTKs wait for blocks. `life`: trainings on the blocks of users, which
+    live as long as the stream.
+    """
+
+    WINDOW = "window"
+    FRESH_BLOCK = "fresh-block"
+    LIFE = "life"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomForMore:
+    """How many more of the loss of one PTK fit. With `is_least` counting ended there, and more may fit."""
+
+    ptk_id: str
+    loss: Loss
+    more: int
+    is_least: bool
+    basis: Basis
+
+    @property
+    def sentence(self) -> str:
+        """The number in words."""
+        count = f"at least {self.more}" if self.is_least else str(self.more or "no")
+        s, es = ("", "") if count == "1" else ("s", "es")
+        match self.basis:
+            case Basis.WINDOW:
+                return f"Room for {count} more PTK{s} like {self.ptk_id}, at {self.loss} a window."
+            case Basis.FRESH_BLOCK:
+                like = f"like that of {self.ptk_id}, {self.loss}"
+                return f"A fresh block has room for {count} loss{es} {like}."
+            case Basis.LIFE:
+                return f"Room for {count} more training{s} of {self.ptk_id}, at {self.loss} each."
+
+    @property
+    def assumes(self) -> str:
+        """What the number rests on, in words."""
+        match self.basis:
+            case Basis.WINDOW:
+                return (
+                    "It is the check that a registration has to pass: copies of the last PTK join the registered ones "
+                    "on one window, each with the least loss that it was promised. Nothing is reserved by it."
+                )
+            case Basis.FRESH_BLOCK:
+                return (
+                    "PTKs of this stream wait for blocks, and a registration is refused only if no block could serve "
+                    "it. The number is of a block that has lost nothing, and counts no PTK that waits."
+                )
+            case Basis.LIFE:
+                return (
+                    "The blocks of users live as long as the stream. The number is of the part with the most room "
+                    "left, for trainings on all of its rows, and counts no training of another PTK."
+                )
+
+
+def room_for_more(stream: str, *, team: str | None = None, begin: Read) -> RoomForMore | None:
+    """Count how many more PTKs fit like the last that was registered, by the rules that admit and charge them.
+
+    None if no PTK is registered, or rows stay on devices: then no block is charged.
+
+    Parameters
+    ----------
+    team : str, optional
+        Of a stream with contexts, look at the PTKs of this team's context alone.
+
+    Raises
+    ------
+    UnknownName
+        No such stream.
+    """
+    with begin() as uow:
+        policy = uow.streams.get(stream).policy
+        if policy.on_devices:
+            return None
+        specs = uow.ptks.find(stream=stream)
+        last = _last(uow, specs, stream, team, policy)
+        if last is None:
+            return None
+        tested = uow.ptks.tested_on(stream)
+        menu = offers_of(as_promised(last, policy), policy)
+        if not menu:
+            return None
+        offer, of_users = cheapest(menu), policy.privacy_unit is PrivacyUnit.USER
+        more, basis = _on_users(uow, last, offer, policy) if of_users else 0, Basis.LIFE
+    if not of_users and policy.scheduler.lets_wait:
+        more, basis = _on_a_fresh_block(last, offer, policy), Basis.FRESH_BLOCK
+    elif not of_users:
+        more, basis = _most(lambda n: _fit(last, n, specs, tested, policy)), Basis.WINDOW
+    return RoomForMore(last.ptk_id, offer.loss, min(more, MOST), more >= MOST, basis)
+
+
+def _last(
+    uow: CatalogView, specs: Iterable[PtkSpec], stream: str, team: str | None, policy: Policy
+) -> PtkSpec | None:
+    told = {spec.ptk_id: spec for spec in specs if team is None or is_of_context(spec.ptk_id, team, policy)}
+    return next((told[one] for one in reversed(uow.ptks.by_age(stream)) if one in told), None)
+
+
+def _most(fits: Callable[[int], bool]) -> int:
+    """The largest number up to `MOST` that fits; what is more than fits does not."""
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while low < MOST and fits(min(high, MOST)):
+        low, high = min(high, MOST), 2 * high
+    high = min(high, MOST + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _fit(last: PtkSpec, n: int, specs: Sequence[PtkSpec], tested: Sequence[PtkSpec], policy: Policy) -> bool:
+    """Whether so many copies would be admitted one after the other, by the check of a registration."""
+    copies = [replace(last, ptk_id=f"{last.ptk_id}.{number}", facts=None) for number in range(n)]
+    try:
+        check_evaluations((*specs, *tested, *copies), policy)
+        plan = plan_with(copies, specs, policy)
+    except Refused:  # a part of its line is not there for a new PTK
+        return False
+    return not isinstance(plan, Infeasible)
+
+
+def _on_a_fresh_block(last: PtkSpec, offer: Offer, policy: Policy) -> int:
+    capacity = policy.lines.get(policy.line_of(last.ptk_id))
+    return 0 if capacity is None else _times(caps_of(policy.accountant, capacity), offer.charge)
+
+
+def _on_users(uow: CatalogView, last: PtkSpec, offer: Offer, policy: Policy) -> int:
+    """Trainings that the part of the users with the most room has left, on each of its shards."""
+    line = policy.line_of(last.ptk_id)
+    capacity = policy.lines.get(line)
+    if capacity is None:
+        return 0
+    parts = [train_blocks(WindowId(last.stream, 0), policy, part) for part in range(policy.train_partitions)]
+    if not uow.ledger.blocks(last.stream, parts[0], 1):  # no window has closed yet
+        return _times(caps_of(policy.accountant, capacity), offer.charge)
+    filters = uow.ledger.filters(last.stream)
+    return max(_least(filters.left(line, part), part, offer.charge) for part in parts)
+
+
+def _least(left: Mapping[int, Caps], part: BlockRange, charge: Charge) -> int:
+    """How often every shard of a part takes a charge; one that is retired takes none."""
+    return min(_times(left[number], charge) if number in left else 0 for number in part)
+
+
+def _times(caps: Caps, charge: Charge) -> int:
+    """How often a charge fits, up to `MOST`: by the rule of the filter, some coordinate and the deltas."""
+    pairs = zip(caps.amounts, charge.amounts, strict=True)
+    by_amount = max(max(0, cap) // amount for cap, amount in pairs)
+    by_delta = max(0, caps.delta_atto) // charge.delta_atto if charge.delta_atto else MOST
+    return min(by_amount, by_delta, MOST)

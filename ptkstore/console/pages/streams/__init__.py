@@ -1,0 +1,1 @@
+"""The page of a stream: its windows, its budget, its history and who may do what."""
