@@ -104,7 +104,9 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "consumers.subscriptions:list_subscriptions",
             "List subscriptions: how far each has heard, whether its endpoint answers, what it missed.",
         ),
-        "subscription": Entry("consumers.subscriptions:subscription_app", "Checks of one subscription."),
+        "subscription": Entry(
+            "consumers.subscriptions:subscription_app", "The attempts of one subscription, and a test of it."
+        ),
         "deliveries": Entry(
             "consumers.subscriptions:deliveries",
             "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",

@@ -27,6 +27,9 @@ NO_ROLE = "not-allowed"
 ON_REQUEST = "on-request"
 USUAL_OVERLAP = timedelta(days=1)  # for which a secret that was replaced still signs
 LONGEST_OVERLAP = timedelta(days=30)
+ATTEMPTS_KEPT = 200  # of each subscription, the newest
+ATTEMPTS_EXPIRE_AFTER = timedelta(days=30)
+_DURATION_STEP = 100  # milliseconds
 MISSED_TOLD = 100  # dead letters that one message tells of; the list has them all
 
 STREAM_SCHEME = "redis-stream:"
@@ -50,6 +53,7 @@ class Subscription:
     """A team's wish to hear of new versions of one PTK; made in the store's home, it belongs to no team.
 
     `endpoint` is a URL, or `redis-stream:<name>`. A disabled subscription is sent nothing until it is enabled again.
+    `attempts` counts all attempts so far, and numbers the next in its history.
     """
 
     id: str
@@ -59,6 +63,7 @@ class Subscription:
     health: Health = Health()
     disabled_at: datetime | None = None
     disabled_code: str | None = None
+    attempts: int = 0
 
     @property
     def status(self) -> str:
@@ -108,6 +113,30 @@ class DeadLetter:
     at: datetime
     told: bool = False
     asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a delivery, in the history of its subscription: no body, no secret, no address.
+
+    `sequence` counts the attempts of the subscription, `attempt` those at this version since it was due. `code` says
+    why it failed, None that it was delivered. `status` is what an endpoint answered, if it did.
+    """
+
+    subscription_id: str
+    sequence: int
+    at: datetime
+    number: int
+    attempt: int
+    redelivered: bool
+    code: str | None = None
+    status: int | None = None
+    milliseconds: int | None = None
+
+
+def rounded_duration(seconds: float | None) -> int | None:
+    """Return a duration in milliseconds, rounded to tenths of a second."""
+    return None if seconds is None else round(seconds * 1000 / _DURATION_STEP) * _DURATION_STEP
 
 
 def stream_name(endpoint: str) -> str | None:

@@ -10,7 +10,13 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The endpoint answered with a 2xx status."""
+    """The endpoint answered with a 2xx status, or the stream has the event.
+
+    `status` and `seconds`: what a webhook's endpoint answered, and how long that took from the connection on.
+    """
+
+    status: int | None = field(default=None, compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +24,15 @@ class NotDelivered:
     """It did not; `code` is one of a fixed set (`timeout`, `connection-failed`, `status-5xx`, `gone`, ...).
 
     `retry_after` is the wait that the endpoint asks for. `cause` is for the administrator's log alone: it would tell
-    the subscriber what our network looks like.
+    the subscriber what our network looks like. So would the time of a connection that failed: `seconds` is known of
+    answers and of timeouts alone.
     """
 
     code: str
     retry_after: timedelta | None = None
     cause: str | None = None
+    status: int | None = field(default=None, compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
 
 BUSY = "busy"

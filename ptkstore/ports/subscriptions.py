@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from ptkstore.domain.jobs import Job
-from ptkstore.domain.subscriptions import DeadLetter, Subscription
+from ptkstore.domain.subscriptions import Attempt, DeadLetter, Subscription
 
 
 class SubscriptionsView(Protocol):
@@ -40,6 +40,11 @@ class SubscriptionsView(Protocol):
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """Count the dead letters of each of these that has any."""
 
+    def attempts(
+        self, subscription_id: str, since: datetime, *, before: int | None = None, limit: int | None = None
+    ) -> tuple[Attempt, ...]:
+        """Return attempts since a time, the newest first: all before a sequence number, or so many."""
+
 
 class Subscriptions(SubscriptionsView, Protocol):
     """Subscriptions and dead letters."""
@@ -51,7 +56,13 @@ class Subscriptions(SubscriptionsView, Protocol):
         """Write health and status; those that are gone stay gone."""
 
     def remove(self, subscription_id: str) -> None:
-        """Forget a subscription; its dead letters stay."""
+        """Forget a subscription and its attempts; its dead letters stay."""
+
+    def add_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Record attempts, and forget those of the same subscriptions that are more than `ATTEMPTS_KEPT` behind."""
+
+    def expire_attempts(self, before: datetime, limit: int) -> int:
+        """Forget so many of the attempts before a time; returns how many were forgotten."""
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
         """Keep a version that was not delivered; one that fails once more stays one letter."""

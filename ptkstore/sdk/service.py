@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.streams.schemas import ColumnType
     from ptkstore.domain.streams.streams import Stream
     from ptkstore.domain.streams.windows import Window, WindowId
-    from ptkstore.domain.subscriptions import Subscription
+    from ptkstore.domain.subscriptions import Attempt, Subscription
     from ptkstore.domain.validations import Validation
     from ptkstore.ports.features import Answers
     from ptkstore.ports.team_code import Examined
@@ -250,6 +250,9 @@ class StoreService(Protocol):
 
     def deliveries(self, subscription_id: str) -> DeliveryState:
         """Return one subscription with its dead letters."""
+
+    def attempts(self, subscription_id: str) -> tuple[Attempt, ...]:
+        """Return the attempts at its deliveries that are kept, the newest first."""
 
     def notices(self, team: str | None = None, *, since: datetime | None = None) -> Sequence[Notice]:
         """Return the notices to a team or to all, oldest first."""

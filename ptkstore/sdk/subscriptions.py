@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.notices import code_page
-from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
+from ptkstore.domain.subscriptions import Attempt, DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.policies import utc
 
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from ptkstore.sdk.service import StoreService
 
 Document = dict[str, Any]
+
+_FAILURES = {
+    "connection-failed": "no connection",
+    "redirect": "redirected, which is not followed",
+    "bad-endpoint": "not sent: the endpoint's address is malformed",
+    "not-allowed": "not sent: the team has no role that may subscribe",
+    "no-secret": "not sent: the signing secret is missing",
+    "failed": "not sent: the service failed",
+    "stream-unavailable": "not appended: the server of streams does not answer",
+    "stream-refused": "not appended: the server of streams refused",
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,17 @@ class SubscriptionMethods:
     def deliveries(self, subscription_id: str) -> Document:
         """Show one subscription, with the versions that it missed as `dead_letters`."""
         return deliveries_document(self._service.deliveries(subscription_id))
+
+    def attempts(self, subscription_id: str) -> list[Document]:
+        """List the attempts to deliver to a subscription, the newest first: the last 200, of the last 30 days.
+
+        Returns
+        -------
+        list of dict
+            `at`, `version`, `attempt`, `delivered`, the `code` of a failure, the `status` of an answer, and the
+            `seconds` that it took, in tenths.
+        """
+        return [attempt_document(one) for one in self._service.attempts(subscription_id)]
 
     def rotate_subscription_secret(self, subscription_id: str, overlap_hours: float = 24.0) -> str:
         """Make a new signing secret, returned this once; for `overlap_hours` messages carry both signatures.
@@ -163,6 +185,51 @@ def tested_document(tested: TriedEndpoint) -> Document:
         "delivered": tested.delivered,
         "code": tested.code,
     }
+
+
+def attempt_document(attempt: Attempt) -> Document:
+    """Write an attempt in the history of a subscription."""
+    milliseconds = attempt.milliseconds
+    return {
+        "sequence": attempt.sequence,
+        "at": attempt.at.isoformat(),
+        "version": attempt.number,
+        "attempt": attempt.attempt,
+        "redelivered": attempt.redelivered,
+        "delivered": attempt.code is None,
+        "code": attempt.code,
+        "status": attempt.status,
+        "seconds": None if milliseconds is None else milliseconds / 1000,
+    }
+
+
+def answer_in_words(attempt: Mapping[str, Any]) -> str:
+    """Say how the attempt of a document ended."""
+    code, status, seconds = attempt["code"], attempt["status"], attempt["seconds"]
+    took = "" if seconds is None else f" in {seconds:g} s"
+    if attempt["delivered"]:
+        return "appended to the stream" if status is None else f"delivered: {status}{took}"
+    if code == "timeout":
+        return f"no answer{took}"
+    if status is not None:
+        return f"refused: {status}{took}"
+    return _FAILURES.get(code, str(code))
+
+
+def attempt_of(subscription_id: str, document: Mapping[str, Any]) -> Attempt:
+    """Read what the document says."""
+    seconds = document["seconds"]
+    return Attempt(
+        subscription_id,
+        document["sequence"],
+        datetime.fromisoformat(document["at"]),
+        document["version"],
+        document["attempt"],
+        document["redelivered"],
+        document["code"],
+        document["status"],
+        None if seconds is None else round(seconds * 1000),
+    )
 
 
 def deliveries_document(followed: DeliveryState) -> Document:

@@ -107,6 +107,22 @@ class DeadLetterOut(Wire):
     page: CodePage
 
 
+class AttemptOut(Wire):
+    """One attempt to deliver a version."""
+
+    sequence: Annotated[int, Field(description="counts the attempts of this subscription")]
+    at: Instant
+    version: int
+    attempt: Annotated[int, Field(description="counts the attempts at this version since it was due")]
+    redelivered: Annotated[bool, Field(description="a dead letter that was sent again")]
+    delivered: bool
+    code: Annotated[str | None, Field(description="why it was not delivered")]
+    status: Annotated[int | None, Field(description="of the endpoint's answer, if it answered")]
+    seconds: Annotated[
+        float | None, Field(description="until the answer or the timeout, in tenths; null for other failures")
+    ]
+
+
 class Deliveries(SubscriptionOut):
     """How far a subscription has heard, and what it missed: all, or a page of that."""
 

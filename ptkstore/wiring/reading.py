@@ -22,7 +22,7 @@ from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
-from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
@@ -311,6 +311,13 @@ class Reading(Adapters):
     ) -> application.delivery.read_deliveries.DeliveryState:
         return application.delivery.read_deliveries.deliveries_of(
             subscription_id, after=after, limit=limit, begin=self.read
+        )
+
+    def attempts(
+        self, subscription_id: str, *, before: int | None = None, limit: int | None = None
+    ) -> tuple[Attempt, ...]:
+        return application.delivery.read_deliveries.attempts_of(
+            subscription_id, before=before, limit=limit, begin=self.read, clock=self.clock
         )
 
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:

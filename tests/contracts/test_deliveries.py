@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
+from ptkstore.domain.subscriptions import ATTEMPTS_KEPT, Attempt, DeadLetter, Health, Subscription
 from tests.support.builders import LEASE, NOW, PTK, add, claim, job
 from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
@@ -23,6 +23,10 @@ SECOND = timedelta(seconds=1)
 def notify(name: str, state: JobState = JobState.READY, **more: Any) -> Job:
     made = job(f"notify/{name}", JobKind.NOTIFY, window=None, ptk_id=PTK, state=state)
     return replace(made, subscription_id=name, **more)
+
+
+def attempt(name: str, sequence: int, at: datetime = NOW) -> Attempt:
+    return Attempt(name, sequence, at, 7, 2, True, "status-5xx", 503, 1_200)
 
 
 def taken(catalog: SqlCatalog, *, fresh: int = 100, retried: int = 100, now: object = NOW) -> list[Job]:
@@ -204,6 +208,41 @@ class DeliveriesContract:
             letters = uow.subscriptions.dead_letters
             assert [one.number for one in letters("sub_a", limit=2)] == [1, 2]
             assert [one.number for one in letters("sub_a", after=2, limit=2)] == [3]
+
+    def test_attempts_are_kept_up_to_a_number_of_each_subscription(self, catalog: SqlCatalog) -> None:
+        n = ATTEMPTS_KEPT + 3
+        with catalog.begin() as uow:
+            uow.subscriptions.add(Subscription("sub_a", PTK, "https://a.example/", "taxi"))
+            uow.subscriptions.save([Subscription("sub_a", PTK, "https://a.example/", "taxi", attempts=n)])
+            for number in range(1, n + 1):
+                uow.subscriptions.add_attempts(
+                    [attempt("sub_a", number), attempt("sub_b", number)][: 1 + (number < 4)]
+                )
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.subscriptions.get("sub_a").attempts == n
+            kept = uow.subscriptions.attempts("sub_a", NOW)
+            assert [one.sequence for one in kept] == list(range(n, n - ATTEMPTS_KEPT, -1))
+            assert kept[0] == attempt("sub_a", n)
+            assert uow.subscriptions.attempts("sub_b", NOW) == tuple(attempt("sub_b", i) for i in (3, 2, 1))
+            assert [one.sequence for one in uow.subscriptions.attempts("sub_a", NOW, before=n, limit=2)] == [
+                n - 1,
+                n - 2,
+            ]
+            assert uow.subscriptions.attempts("nobody", NOW) == ()
+
+    def test_old_attempts_are_forgotten_in_parts(self, catalog: SqlCatalog) -> None:
+        with catalog.begin() as uow:
+            uow.subscriptions.add_attempts([attempt("sub_a", i, NOW + i * SECOND) for i in range(1, 6)])
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.subscriptions.expire_attempts(NOW + 4 * SECOND, 2) == 2
+            assert uow.subscriptions.expire_attempts(NOW + 4 * SECOND, 2) == 1
+            assert uow.subscriptions.expire_attempts(NOW + 4 * SECOND, 2) == 0
+            assert [one.sequence for one in uow.subscriptions.attempts("sub_a", NOW)] == [5, 4]
+            assert [one.sequence for one in uow.subscriptions.attempts("sub_a", NOW + 5 * SECOND)] == [5]
+            uow.subscriptions.remove("sub_a")
+            assert uow.subscriptions.attempts("sub_a", NOW) == ()
 
 
 class TestDeliveriesOnSqlite(OnSqlite, DeliveriesContract):

@@ -111,6 +111,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "subscriptions.dead_letters": ("id",),
     "subscriptions.dead_letters_of": (["id"],),
     "subscriptions.missed": (["id"],),
+    "subscriptions.attempts": ("id", NOW),
     "deliveries.positions": (["id"],),
     "notices": (),
     "notices_about": ("taxi", PTK),

@@ -93,6 +93,9 @@ def survives(world: World, receiver: WebhookReceiver, kills: int) -> int:
         assert list(dict.fromkeys(ids)) == [f"msg_{name}_{v:08d}" for v in range(1, published + 1)]
         assert ids == sorted(ids)  # an older version never comes after a newer one
         doubled += len(ids) - published
+        attempts = world.service.attempts(name)  # written with the outcome: neither lost nor twice
+        assert [one.sequence for one in attempts] == list(range(len(attempts), 0, -1))
+        assert [one.number for one in attempts if one.code is None] == list(range(published, 0, -1))
     return doubled
 
 

@@ -74,6 +74,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/subscriptions"): ({D, C}, ""),
     ("GET", "/v1/subscriptions"): ({D, C, A}, ANY),
     ("GET", "/v1/subscriptions/{subscription_id}/deliveries"): ({D, C, A}, OWN),
+    ("GET", "/v1/subscriptions/{subscription_id}/attempts"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/rotate"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/redeliver"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/test"): ({D, C, A}, OWN),

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, sele
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.fields import fields_of
-from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
+from ptkstore.domain.subscriptions import ATTEMPTS_KEPT, Attempt, DeadLetter, Health, Subscription
 
 _HEALTH = tuple(fields_of(Health()))
 
@@ -57,7 +57,9 @@ class SqlSubscriptions(CatalogPart):
             self._connection.execute(change.values({name: bindparam(name) for name in names}), rows)
 
     def remove(self, subscription_id: str) -> None:
-        """Forget a subscription; its dead letters stay."""
+        """Forget a subscription and its attempts; its dead letters stay."""
+        mine = t.attempts.c.subscription_id == subscription_id
+        self._connection.execute(delete(t.attempts).where(mine))
         self._connection.execute(delete(t.subscriptions).where(t.subscriptions.c.id == subscription_id))
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
@@ -93,6 +95,40 @@ class SqlSubscriptions(CatalogPart):
         rows = self._rows_with(query, owner, subscription_ids)
         return {row.subscription_id: int(row.missed) for row in rows}
 
+    def attempts(
+        self, subscription_id: str, since: datetime, *, before: int | None = None, limit: int | None = None
+    ) -> tuple[Attempt, ...]:
+        """Return attempts of a subscription, the newest first."""
+        made = t.attempts.c
+        query = select(t.attempts).where(made.subscription_id == subscription_id, made.at >= since)
+        if before is not None:
+            query = query.where(made.sequence < before)
+        rows = self._connection.execute(query.order_by(made.sequence.desc()).limit(limit))
+        return tuple(Attempt(**{**row._mapping, "redelivered": bool(row.redelivered)}) for row in rows)
+
+    def add_attempts(self, attempts: Sequence[Attempt]) -> None:
+        """Record attempts, and forget the oldest of the same subscriptions."""
+        if not attempts:
+            return
+        rows = [row_of(t.attempts, one, redelivered=int(one.redelivered)) for one in attempts]
+        self._connection.execute(insert(t.attempts), rows)
+        self._forget((one.subscription_id, one.sequence - ATTEMPTS_KEPT) for one in attempts)
+
+    def expire_attempts(self, before: datetime, limit: int) -> int:
+        """Forget old attempts; those that another transaction is forgetting are passed over."""
+        made = t.attempts.c
+        query = select(made.subscription_id, made.sequence).where(made.at < before).order_by(made.at)
+        old = self._connection.execute(query.limit(limit).with_for_update(skip_locked=True)).all()
+        return self._forget((row.subscription_id, row.sequence) for row in old)
+
+    def _forget(self, attempts: Iterable[tuple[str, int]]) -> int:
+        rows = [{"b_id": name, "b_sequence": number} for name, number in attempts if number > 0]
+        if rows:
+            made = t.attempts.c
+            this = (made.subscription_id == bindparam("b_id"), made.sequence == bindparam("b_sequence"))
+            self._connection.execute(delete(t.attempts).where(*this), rows)
+        return len(rows)
+
     def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """Note that a message has told the subscriber of these."""
         these = (*_is(subscription_id), t.dead_letters.c.number.in_(list(numbers)))
@@ -118,7 +154,7 @@ def _is(subscription_id: str, number: int | None = None) -> list[ColumnElement[b
 
 def _standing(subscription: Subscription) -> dict[str, Any]:
     disabled = {"disabled_at": subscription.disabled_at, "disabled_code": subscription.disabled_code}
-    return {**fields_of(subscription.health), **disabled}
+    return {**fields_of(subscription.health), **disabled, "attempts": subscription.attempts}
 
 
 def _subscription(row: Row[Any]) -> Subscription:

@@ -380,7 +380,23 @@ subscriptions = Table(
     Column("last_code", String),
     Column("disabled_at", Instant),
     Column("disabled_code", String),
+    Column("attempts", BigInteger, nullable=False, server_default="0"),  # so many were made so far
     Index("subscription_ptk", "ptk_id"),
+)
+
+attempts = Table(  # the newest of each subscription
+    "attempt",
+    metadata,
+    Column("subscription_id", String, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("redelivered", Integer, nullable=False),
+    Column("code", String),  # why it failed; null if it was delivered
+    Column("status", Integer),
+    Column("milliseconds", BigInteger),
+    Index("attempt_at", "at"),
 )
 
 dead_letters = Table(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -30,6 +32,7 @@ async def post(client: AsyncClient, message: Message) -> Delivered | NotDelivere
     """Sign and send a message, and classify the endpoint's status; read and drop the beginning of its body."""
     headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
     client.cookies.clear()  # set by whoever was called before over this connection, which may be another's endpoint
+    begun = time.monotonic()
     request = client.stream("POST", message.endpoint, content=message.body, headers={**headers, **_OURS})
     async with request as response:
         n_read = 0
@@ -37,7 +40,8 @@ async def post(client: AsyncClient, message: Message) -> Delivered | NotDelivere
             n_read += len(chunk)
             if n_read > LARGEST_ANSWER_BYTES:
                 break
-        return outcome_of(response.status_code, response.headers.get("retry-after", ""))
+        outcome = outcome_of(response.status_code, response.headers.get("retry-after", ""))
+        return replace(outcome, status=response.status_code, seconds=time.monotonic() - begun)
 
 
 def outcome_of(status: int, retry_after: str = "") -> Delivered | NotDelivered:
@@ -64,13 +68,13 @@ def wait_of(retry_after: str, now: datetime) -> timedelta | None:
     return None
 
 
-def failure_of(error: BaseException) -> NotDelivered:
-    """Name one of `FAILURES`."""
+def failure_of(error: BaseException, timeout_seconds: float | None = None) -> NotDelivered:
+    """Name one of `FAILURES`; a timeout took as long as an attempt may."""
     match error:
         case EndpointRefused():
             return _as_told(error.delivery_code)
         case TimeoutError() | httpx.TimeoutException():
-            return NotDelivered("timeout")
+            return NotDelivered("timeout", seconds=timeout_seconds)
         case TooManyRedirectsError():
             return NotDelivered("redirect")
         case SSRFGuardError():

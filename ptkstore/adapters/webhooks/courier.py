@@ -189,9 +189,10 @@ class HttpCourier:
             finally:
                 host.visitors -= 1
         except TimeoutError as late:
-            return failure_of(late if sending.begun else unreachable("timeout"))
+            known = late if sending.begun else unreachable("timeout")
+            return failure_of(known, self._messenger.timeout_seconds)
         except FAILURES as failed:
-            return failure_of(failed)
+            return failure_of(failed, self._messenger.timeout_seconds)
         finally:
             place.give_back()
 

@@ -23,7 +23,7 @@ class HttpMessenger:
     """Sends messages as Standard Webhooks describe, to checked addresses only, without redirects or proxies.
 
     The codes of `NotDelivered`: `timeout`, `connection-failed`, `redirect`, `gone`, `status-4xx`, `status-5xx`,
-    `bad-endpoint`. Of what an endpoint answers only the wait is kept that it asks for.
+    `bad-endpoint`. Of what an endpoint answers only the status, its time and the wait that it asks for are kept.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class HttpMessenger:
             destination = self.destinations.destination(message.endpoint, self.timeout_seconds)
             return asyncio.run(self._post(destination, message, until - time.monotonic()))
         except FAILURES as failed:
-            return failure_of(failed)
+            return failure_of(failed, self.timeout_seconds)
 
     def client(self, destination: Destination, limits: httpx.Limits) -> AsyncClient:
         """Make an HTTP client that connects to the checked addresses and nowhere else."""

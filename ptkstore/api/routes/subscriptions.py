@@ -16,6 +16,7 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.subscriptions import (
+    attempt_document,
     overlap_of,
     subscription_document,
     tested_document,
@@ -24,6 +25,7 @@ from ptkstore.sdk.subscriptions import (
 from ptkstore.wire.base import Page, PtkId
 from ptkstore.wire.base import SubscriptionId as Id
 from ptkstore.wire.subscriptions import (
+    AttemptOut,
     Deliveries,
     EnableIn,
     RedeliverIn,
@@ -93,6 +95,21 @@ def show_deliveries(
     Pages are counted in dead letters.
     """
     return _deliveries(caller, subscription_id, number_in(cursor), limit)
+
+
+@resource.route(
+    "GET",
+    "/subscriptions/{subscription_id}/attempts",
+    Action.SUBSCRIPTION_READ,
+    response_model=Page[AttemptOut],
+)
+def list_attempts(
+    subscription_id: SubscriptionId, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List the attempts to deliver to a subscription, the newest first: the last 200, of the last 30 days."""
+    before = None if cursor is None else number_in(cursor)
+    attempts = caller.service.attempts(subscription_id, before=before, limit=limit + 1)
+    return page_up_to(attempts, limit, attempt_document, lambda one: str(one.sequence))
 
 
 @resource.route(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ptkstore.application.delivery.deliveries import Outgoing, outgoing, settle, write
+from ptkstore.domain.subscriptions import ATTEMPTS_EXPIRE_AFTER
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
@@ -28,6 +29,8 @@ from ptkstore.ports.tracing import Traces
 CLAIMED_AT_ONCE = 250
 WRITTEN_AT_ONCE = 200
 COLLECT_SECONDS = 0.1  # while leaving: how long outcomes wait to be written down
+EXPIRED_AT_ONCE = 5_000  # attempts in the histories of subscriptions
+EXPIRE_EVERY_SECONDS = 600.0
 RETRIED_PART = 4  # one in so many of those that are claimed at once has failed before, at most
 
 
@@ -80,6 +83,7 @@ class DueDeliveries:
         self._ended: list[tuple[Outgoing, Tried]] = []
         self._extended_at = time.monotonic()
         self._cut_off = False
+        self._expire_at = self._extended_at
 
     def pass_once(self, wait_seconds: float) -> int:
         """Write down what has ended, claim more; how many deliveries are under way.
@@ -93,6 +97,7 @@ class DueDeliveries:
             self._extend()
             self._claim()
             self._write_down()
+            self._expire()
         return len(self._under_way)
 
     def drain(self, within_seconds: float) -> None:
@@ -153,6 +158,17 @@ class DueDeliveries:
             self._courier.keep([keys[job.id] for job in kept], until)
             self._extended_at = time.monotonic()
             self._cut_off = False
+
+    def _expire(self) -> None:
+        """Forget old attempts, in a transaction of its own now and then."""
+        if time.monotonic() < self._expire_at:
+            return
+        with self._begin() as uow:
+            before = self._clock.now() - ATTEMPTS_EXPIRE_AFTER
+            expired = uow.subscriptions.expire_attempts(before, EXPIRED_AT_ONCE)
+            uow.commit()
+        if expired < EXPIRED_AT_ONCE:
+            self._expire_at = time.monotonic() + EXPIRE_EVERY_SECONDS
 
     def _claim(self) -> None:
         fresh = min(self._courier.room, CLAIMED_AT_ONCE)

@@ -19,11 +19,13 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import (
     GIVE_UP_AFTER_ATTEMPTS,
     NO_ROLE,
+    Attempt,
     DeadLetter,
     Subscription,
     event_of,
     message_id,
     retry_wait,
+    rounded_duration,
 )
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
@@ -130,12 +132,15 @@ def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Cloc
         standing = dict(present)
         flipped: dict[str, int] = {}
         after: list[Job] = []
+        attempts: list[Attempt] = []
         for one, tried in ended:
             job = held.get(one.job.id)
             if job is None or job.fence != one.job.fence or one.subscription.id not in present:
                 continue
             if one.number and not isinstance(tried, NotTried):
-                standing[one.subscription.id] = _stands(standing[one.subscription.id], tried, now)
+                stands = _stands(standing[one.subscription.id], tried, now)
+                stands = standing[stands.id] = replace(stands, attempts=stands.attempts + 1)
+                attempts.append(_attempt(one, stands.attempts, job.attempt, tried, now))
             ptk_id = one.subscription.ptk_id
             if ptk_id not in flipped:
                 flipped[ptk_id] = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
@@ -144,6 +149,7 @@ def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Cloc
                 job = replace(job, state=JobState.ENDED, outcome=Ended.DISABLED, attempt=0)
             after.append(job)
         uow.deliveries.save(after)
+        uow.subscriptions.add_attempts(attempts)
         uow.subscriptions.save(s for name, s in standing.items() if s != present[name])
         for name, subscription in standing.items():
             if subscription.disabled_at is not None and present[name].disabled_at is None:
@@ -204,6 +210,14 @@ def _stands(subscription: Subscription, tried: Outcome, now: datetime) -> Subscr
     if subscription.disabled_at is not None or tried == NotDelivered(NO_ROLE):
         return subscription
     return subscription.after(None if isinstance(tried, Delivered) else tried.code, now)
+
+
+def _attempt(one: Outgoing, sequence: int, attempt: int, tried: Outcome, now: datetime) -> Attempt:
+    """The line of an attempt in the subscription's history."""
+    code = None if isinstance(tried, Delivered) else tried.code
+    milliseconds = rounded_duration(tried.seconds)
+    name = one.subscription.id
+    return Attempt(name, sequence, now, one.number, attempt, one.redelivers, code, tried.status, milliseconds)
 
 
 def _after(job: Job, one: Outgoing, tried: Tried, flipped: int, uow: UnitOfWork, now: datetime) -> Job:

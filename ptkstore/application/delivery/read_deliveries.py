@@ -1,11 +1,12 @@
-"""How far subscribers have heard, how their endpoints answer, and what they missed."""
+"""How far subscribers have heard, how their endpoints answer, what they missed, and each attempt of late."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptkstore.domain.subscriptions import DeadLetter, Subscription
+from ptkstore.domain.subscriptions import ATTEMPTS_EXPIRE_AFTER, Attempt, DeadLetter, Subscription
 from ptkstore.ports.catalog import Read
+from ptkstore.ports.runtime import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,13 @@ def deliveries_of(
         missed = uow.subscriptions.missed([subscription_id]).get(subscription_id, 0)
         letters = uow.subscriptions.dead_letters(subscription_id, after=after, limit=limit)
         return DeliveryState(subscription, position, missed, letters)
+
+
+def attempts_of(
+    subscription_id: str, *, before: int | None = None, limit: int | None = None, begin: Read, clock: Clock
+) -> tuple[Attempt, ...]:
+    """Read the attempts of a subscription that are kept, the newest first: all before a sequence number, or so many."""
+    with begin() as uow:
+        uow.subscriptions.get(subscription_id)
+        since = clock.now() - ATTEMPTS_EXPIRE_AFTER
+        return uow.subscriptions.attempts(subscription_id, since, before=before, limit=limit)

@@ -20,12 +20,15 @@ from ptkstore.cli.output import (
 )
 from ptkstore.cli.ptks.shown import print_fields
 from ptkstore.sdk import Store
+from ptkstore.sdk.subscriptions import answer_in_words
 
 Subscription = Annotated[
     str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
 ]
 
-subscription_app = typer.Typer(no_args_is_help=True, help="Checks of one subscription.")
+subscription_app = typer.Typer(
+    no_args_is_help=True, help="The attempts of one subscription, and a test of it."
+)
 
 _COLUMNS = "id ptk_id team endpoint key heard_of_version status failures last_code missed"
 # before the first message, `heard_of_version` is the version that was there already
@@ -72,6 +75,17 @@ def send_test_event(store: Store, subscription_id: Subscription) -> Done:
     tested = store.test_subscription(subscription_id)
     how = "took the test event" if tested["delivered"] else f"did not take the test event: {tested['code']}"
     return Done(tested, f"the endpoint of {subscription_id} {how}")
+
+
+@subscription_app.command("attempts")
+@reads
+def attempts(store: Store, subscription_id: Subscription, as_json: AsJson = False) -> Rows:
+    """List the attempts to deliver to a subscription, the newest first, with what its endpoint answered."""
+    rows = store.attempts(subscription_id)
+    if not as_json:
+        shown = ("at", "version", "attempt")
+        rows = [{name: row[name] for name in shown} | {"answer": answer_in_words(row)} for row in rows]
+    return Rows(rows, "Attempts", "nothing was sent yet, or not for 30 days")
 
 
 @reads

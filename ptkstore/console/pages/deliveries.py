@@ -9,18 +9,19 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import UnknownName
-from ptkstore.sdk.subscriptions import deliveries_document
+from ptkstore.sdk.subscriptions import answer_in_words, attempt_document, deliveries_document
 from ptkstore.wire.base import SUBSCRIPTION_ID
 
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
+ATTEMPTS_SHOWN = 50
 
 
 class Deliveries(Reads):
     """How far subscriptions were sent to."""
 
     def subscription(self, who: Principal, subscription_id: str) -> dict[str, Any]:
-        """Show how the endpoint of a subscription answers, and what it missed."""
+        """Show how the endpoint of a subscription answers, each attempt of late, and what it missed."""
         if not re.fullmatch(SUBSCRIPTION_ID, subscription_id):
             raise UnknownName("subscription", "?")
         self._identity.permit(who, Action.SUBSCRIPTION_READ, Named(subscription_id=subscription_id))
@@ -28,7 +29,16 @@ class Deliveries(Reads):
         document = deliveries_document(followed)
         place = followed.subscription.endpoint.partition("?")[0]
         letters = document.pop("dead_letters")
-        return {"one": {**document, "place": place}, "letters": letters, "n_letters": followed.missed}
+        attempts = [
+            attempt_document(one) for one in self._service.attempts(subscription_id, limit=ATTEMPTS_SHOWN + 1)
+        ]
+        return {
+            "one": {**document, "place": place},
+            "letters": letters,
+            "n_letters": followed.missed,
+            "attempts": [{**one, "answer": answer_in_words(one)} for one in attempts[:ATTEMPTS_SHOWN]],
+            "more_attempts": len(attempts) > ATTEMPTS_SHOWN,
+        }
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """Show how far the subscriptions of the team, or all, have heard, and what they missed."""

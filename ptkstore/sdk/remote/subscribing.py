@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.application.delivery.send_test_event import TriedEndpoint
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
+from ptkstore.domain.subscriptions import USUAL_OVERLAP, Attempt, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of
-from ptkstore.sdk.subscriptions import followed_of
+from ptkstore.sdk.subscriptions import attempt_of, followed_of
 
 
 class RemoteSubscribing:
@@ -68,6 +69,10 @@ class RemoteSubscribing:
         path = path_of("subscriptions", subscription_id, "deliveries")
         parts = list(self._http.documents(path, followed_of))
         return replace(parts[-1], dead_letters=tuple(one for part in parts for one in part.dead_letters))
+
+    def attempts(self, subscription_id: str) -> tuple[Attempt, ...]:
+        path = path_of("subscriptions", subscription_id, "attempts")
+        return tuple(self._http.pages(path, partial(attempt_of, subscription_id)))
 
 
 def _tested(document: Mapping[str, Any]) -> TriedEndpoint:

@@ -386,8 +386,10 @@ def test_subscriptions_belong_to_the_team_that_made_them(api: Api, admin: httpx.
     assert [s["id"] for s in all_items(ads, "/v1/subscriptions")] == [mine]
     assert all_items(taxi, "/v1/subscriptions") == []
     assert {s["id"] for s in all_items(admin, "/v1/subscriptions")} == {mine, local.id}
-    for path in (f"/v1/subscriptions/{mine}/deliveries", f"/v1/subscriptions/{local.id}/deliveries"):
-        assert problem(taxi.get(path)) == (404, "unknown-name")
+    for name in (mine, local.id):
+        for part in ("deliveries", "attempts"):
+            assert problem(taxi.get(f"/v1/subscriptions/{name}/{part}")) == (404, "unknown-name")
+    assert ads.get(f"/v1/subscriptions/{mine}/attempts").json() == {"items": [], "next_cursor": None}
     assert problem(taxi.delete(f"/v1/subscriptions/{mine}")) == (404, "unknown-name")
     assert ads.delete(f"/v1/subscriptions/{mine}").status_code == 204
     assert problem(ads.delete(f"/v1/subscriptions/{mine}")) == (404, "unknown-name")
@@ -430,6 +432,29 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
         "dead_letters": [],
         "next_cursor": None,
     }
+    api.world.publish(1)
+    webhook_receiver.answer_next(1, 503)
+    for _ in range(2):
+        api.world.work("notify")
+        api.world.clock.pass_(hours=1)
+    path = f"/v1/subscriptions/{made['id']}/attempts"
+    attempts = all_items(client, path)
+    assert [(one["sequence"], one["version"], one["attempt"]) for one in attempts] == [
+        (3, 2, 2),
+        (2, 2, 1),
+        (1, 1, 1),
+    ]
+    at, seconds = attempts[1].pop("at"), attempts[1].pop("seconds")
+    assert (at >= last_success, seconds >= 0) == (True, True)
+    assert attempts[1] == {
+        **{"sequence": 2, "version": 2, "attempt": 1, "redelivered": False},
+        **{"delivered": False, "code": "status-5xx", "status": 503},
+    }
+    first = client.get(path, params={"limit": 2}).json()
+    assert [one["sequence"] for one in first["items"]] == [3, 2]
+    rest = client.get(path, params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [one["sequence"] for one in rest["items"]] == [1]
+    assert rest["next_cursor"] is None
 
 
 def test_subscriptions_come_in_pages_that_are_cut_where_they_are_kept(

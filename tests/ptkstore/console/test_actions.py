@@ -15,9 +15,10 @@ import pytest
 
 from ptkstore.console.actions.confirmations import LIFE_SECONDS, Confirmations
 from ptkstore.console.actions.table import ACTS
+from ptkstore.console.pages.deliveries import ATTEMPTS_SHOWN
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import STREAM_ROLES, Role
-from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.errors import Unavailable
 from tests.support.api_server import Api
 from tests.support.console_pages import seen, signed_in
@@ -449,7 +450,14 @@ def test_a_subscription_shows_how_its_endpoint_answers_and_what_it_missed(api: A
     one = subscription(api)
     client = signed_in(api, Role.DEVELOPER)
     with api.world.service.begin() as uow:
-        uow.subscriptions.save([one.after("status-5xx", api.world.clock.now())])
+        now = api.world.clock.now()
+        uow.subscriptions.save([one.after("status-5xx", now)])
+        uow.subscriptions.add_attempts(
+            [
+                Attempt(one.id, number, now, 1, number, False, "status-5xx", 503, 300)
+                for number in range(1, ATTEMPTS_SHOWN + 2)
+            ]
+        )
         uow.commit()
     page = client.get(f"/console/subscriptions/{one.id}")
     text = re.sub(r"\s+", " ", seen(page).text)
@@ -457,6 +465,8 @@ def test_a_subscription_shows_how_its_endpoint_answers_and_what_it_missed(api: A
     assert "status-5xx" in text
     assert "Failed attempts since the last success1, since" in text
     assert "Send version 1 again" in text
+    assert text.count("refused: 503 in 0.3 s") == ATTEMPTS_SHOWN
+    assert f"The newest {ATTEMPTS_SHOWN}. ptk subscription attempts {one.id} lists" in text
     assert f"/console/subscriptions/{one.id}" in client.get("/console/deliveries").text
     assert client.get("/console/subscriptions/sub_0000000000000000").status_code == 404
     assert client.get("/console/subscriptions/%3Cb%3E").status_code == 404

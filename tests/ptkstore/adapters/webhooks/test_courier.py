@@ -233,6 +233,7 @@ def test_calls_that_take_long_leave_room_for_others_and_end_in_time() -> None:
             time.sleep(0.05)
         found = collected(one, 8)
     assert set(found.values()) == {NotDelivered("timeout")}
+    assert {one.seconds for one in found.values() if isinstance(one, NotDelivered)} == {2.0}
 
 
 def test_each_failure_has_its_code() -> None:
@@ -256,6 +257,9 @@ def test_each_failure_has_its_code() -> None:
             ]
         )
         found = collected(one, 7)
+    answers = {key: (tried.status, tried.seconds is not None) for key, tried in found.items()}  # type: ignore[union-attr]
+    assert answers.pop("gone") == (410, True)
+    assert set(answers.values()) == {(None, False)}
     assert found == {
         "moved": NotDelivered("redirect"),
         "gone": NotDelivered("gone"),

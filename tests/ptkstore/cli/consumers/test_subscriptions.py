@@ -51,6 +51,9 @@ def test_a_subscription_is_followed_repaired_and_renewed(
     world.clock.pass_(days=3650)  # the command line has asked by the clock of this machine
     world.work("redeliver")
     assert [call.webhook_id for call in webhook_receiver.accepted] == [f"msg_{name}_00000001"]
+    (attempt,) = ptk.json("subscription", "attempts", name)
+    assert (attempt["version"], attempt["status"], attempt["redelivered"]) == (1, 204, True)
+    assert "delivered: 204" in ptk.run("subscription", "attempts", name).output
     new = ptk.json("rotate-secret", name, "--overlap-hours", "0")["secret"]
     assert new != made["secret"]
     assert new not in ptk.run("subscriptions").output + ptk.run("deliveries", name).output
@@ -88,6 +91,7 @@ def test_streams_of_one_name_are_told_apart_by_team_and_key(ptk: Line, world: Wo
 def test_what_is_unknown_is_named(ptk: Line) -> None:
     for words in [
         ("deliveries", NOBODY),
+        ("subscription", "attempts", NOBODY),
         ("redeliver", NOBODY),
         ("enable", NOBODY),
         ("rotate-secret", NOBODY),

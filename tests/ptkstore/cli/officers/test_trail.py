@@ -67,7 +67,15 @@ READING = {
         "ledger check",
     ),
     *("status", "list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
-    *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
+    *(
+        "plan",
+        "subscriptions",
+        "deliveries",
+        "subscription attempts",
+        "notices",
+        "catalog status",
+        "catalog backup",
+    ),
     *("feast grant", "feast export", "device odometer"),
 }
 RUNNING = {
@@ -141,6 +149,7 @@ NO_ACTS = {
     *(
         "wait_for_version",
         "subscriptions",
+        "attempts",
         "deliveries",
         "notices",
         "trainings",
