@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
+from ptkstore.console.graphs import Graph
+from ptkstore.console.pages.lineage_graphs import lineage_graph
 from ptkstore.console.pages.origins import origins_of
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed
 from ptkstore.console.pages.snippets import snippets_of
 from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
+from ptkstore.console.version_lines import version_line
 from ptkstore.domain.accounting.assurances import assured
 from ptkstore.domain.causes import CAUSES
 from ptkstore.domain.identity import Action, Principal
@@ -57,10 +60,12 @@ class PtkPage(Reads):
         asked, spec = asked or {}, self._service.ptk(ptk_id)
         in_address = bool(asked.get("find")) and not sent
         asked = {name: values for name, values in asked.items() if name != "find" or sent}
-        versions, made, estimates, verdicts, shown = None, None, {}, [], {}
+        versions, made, estimates, verdicts, shown = None, None, {}, [], dict[str, Any]()
+        line = None
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
             made = latest[-1].content if latest else None
+            line = version_line([one.content for one in latest])
             versions = [version_document(one) for one in reversed(latest)]
             estimates = {
                 row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
@@ -75,11 +80,13 @@ class PtkPage(Reads):
         return {
             "ptk": ptk_document(spec),
             "versions": versions,
+            "line": line,
             "estimates": estimates,
             "errors": _errors(verdicts, estimates, spec),
             "verdicts": verdicts,
             "waits": waiting_text(spec.waiting, made),
             "trainings": trainings,
+            "graph": self._graph(who, spec, made, shown),
             "views": {view: columns_of(spec, table) for view, table in views_of(spec).items()},
             "snippets": snippets_of(spec),
             "in_address": in_address,
@@ -108,6 +115,27 @@ class PtkPage(Reads):
                 "problem": "These versions are too large to be compared on a page: use ptk diff.",
             }
         return {**shown, "diff": self._service.diff_versions(ptk_id, one, other)}
+
+    def _graph(
+        self, who: Principal, spec: PtkSpec, newest: Mapping[str, Any] | None, shown: Mapping[str, Any]
+    ) -> Graph:
+        """Where the PTK comes from and where it goes, as far as the reader may see it."""
+        subscriptions = [one for one in self._subscriptions(who) if one["ptk_id"] == spec.ptk_id]
+
+        def may(kind: str, name: str) -> bool:
+            if kind == "stream":
+                return self._may(who, Action.STREAM_READ, Named(stream=name))
+            return self._may(who, Action.STATE_READ, Named(ptk_id=name))
+
+        return lineage_graph(
+            spec,
+            columns=_columns_read(spec),
+            newest=newest,
+            origins=shown.get("origins"),
+            shown=shown.get("shown_version"),
+            subscriptions=subscriptions,
+            may=may,
+        )
 
     def _shown_version(
         self, who: Principal, spec: PtkSpec, latest: Sequence[Published], asked: Mapping[str, Sequence[str]]
@@ -139,6 +167,17 @@ class PtkPage(Reads):
         if not self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             raise UnknownName("version", f"{ptk_id} v{number}")
         return self._service.version(ptk_id, number).content
+
+
+def _columns_read(spec: PtkSpec) -> list[str]:
+    """The columns of its stream that a PTK reads; none where only its team's code knows them."""
+    from ptklib.exceptions import PtklibError
+    from ptklib.spec import estimator_from_spec
+
+    try:
+        return list(dict.fromkeys(estimator_from_spec(spec.estimator).input_columns()))
+    except PtklibError:
+        return []
 
 
 def _guarantee(spec: PtkSpec, privacy_unit: str) -> str:

@@ -34,6 +34,10 @@ PAGES = (
         "ptks?q=sped",
         "ptks?q=hours&epsilon=0.3",
         "ptks?q=nothing+at+all",
+        "ptks?tag=adz",
+        "ptks?tag=ads&age=7",
+        "lookup",
+        "lookup?q=sped",
         "ptks/taxi.speed",
         "ptks/taxi.speed?version=3&find=1&plot=speed_mean&sort=count&order=down",
         "ptks/taxi.waits_long",
@@ -61,7 +65,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         world.service.close_windows("rides", ORIGIN + DAY)
         world.work("prepare", "allocate", "schedule", "train", "validate", "place", "flip")
         world.stream(retention_windows=40)
-        world.register(epsilon=0.35, description=DESCRIPTION)
+        world.register(epsilon=0.35, description=DESCRIPTION, tags=["ads", "night-and-day"])
         world.register("busy_hours", epsilon=0.2)
         for day in range(14):
             world.trainer.failing = RunFailed("memory-limit") if day == 13 else None

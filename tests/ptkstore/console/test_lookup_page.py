@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pyarrow.parquet as pq
@@ -90,7 +91,9 @@ def test_the_page_of_all_lookups_lists_what_the_reader_may_look_up(api: Api) -> 
     assert '<a href="/console/lookup" aria-current="page">Look up</a>' in consumer.get("/console/lookup").text
     assert '<a href="/console/lookup">Look up</a>' in consumer.get("/console/").text
     for text in ("", "spe", "taxi.speed", "SPEED"):
-        assert link in consumer.get("/console/lookup", params={"q": text}).text, text
+        page = consumer.get("/console/lookup", params={"q": text}).text
+        assert link in page, text
+        assert "1 of 1 feature view<" in page, text
     none = consumer.get("/console/lookup", params={"q": "sped"}).text
     assert f"Did you mean {link}" in none
     hostile = consumer.get("/console/lookup", params={"q": HOSTILE})
@@ -105,6 +108,26 @@ def test_the_page_of_all_lookups_lists_what_the_reader_may_look_up(api: Api) -> 
             page = who.get("/console/lookup", params={"q": text})
             assert page.status_code == 200
             assert "speed" not in page.text.replace('placeholder="speed"', "")
+            assert "Your roles look no features up" in page.text
+
+
+def test_views_of_streams_that_the_reader_reads_nothing_of_are_not_listed(api: Api) -> None:
+    """A team that may look up on one stream, and only knows of another."""
+    if not any(stream.name == "bikes" for stream in api.world.service.streams()):
+        api.world.service.create_stream(replace(api.world.service.stream("taxi"), name="bikes"))
+        api.world.register("rolls", stream="bikes")
+    api.identity.create_team("half")
+    api.grant("half", "bikes", Role.CONSUMER)
+    api.grant("half", "taxi", Role.PRODUCER)
+    page = signed_in(api, Role.CONSUMER, Role.PRODUCER, team="half").get("/console/lookup").text
+    assert re.findall(r'<h2><a href="/console/ptks/([^"]+)/lookup">', page) == ["taxi.rolls"]
+    assert "1 of 1 feature view<" in page
+
+
+def test_what_was_typed_is_cut_and_a_page_that_nobody_sent_a_form_to_asks_nothing(api: Api) -> None:
+    client = signed_in(api)
+    assert seen(look_up(client, key_0="x" * 500)).fields["key_0"] == "x" * 200
+    assert "is of type" not in client.get(PAGE).text
 
 
 @pytest.mark.parametrize("typed", ["x", "", HOSTILE, "8.5"])

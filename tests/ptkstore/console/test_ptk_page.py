@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from ptkstore.console.glossary import GLOSSARY, glossary_page
+from ptkstore.console.graphs import Graph
+from ptkstore.console.pages.lineage_graphs import lineage_graph
+from ptkstore.console.pages.origins import Origins
 from ptkstore.console.site import site_address
 from ptkstore.console.value_charts import HEIGHT, Value, value_chart
 from ptkstore.domain.identity import Role
 from ptkstore.ports.row_processes import RunFailed
+from ptkstore.sdk.documents.lineage import Ancestor
 from tests.architecture.source import REPOSITORY
 from tests.support.api_server import Api
+from tests.support.builders import ptk_spec
 from tests.support.console_pages import HOSTILE, seen, signed_in
 
 PAGE = "/console/ptks/taxi.speed"
@@ -144,11 +152,152 @@ def test_states_are_for_those_who_may_read_them(api: Api) -> None:
 
 def test_a_page_shows_where_a_version_comes_from(api: Api) -> None:
     text = re.sub(r"\s+", " ", seen(signed_in(api).get(PAGE, params={"version": "1"})).text)
-    assert "windowstaxi2026-01-05 to 2026-01-06" in text
-    assert "Feast viewtaxi__speed3 features" in text
+    assert "stream taxi hour, speed; 2026-01-05 to 2026-01-06" in text
+    assert "Feast view taxi__speed 3 features from taxi.speed v2" in text
     late = seen(signed_in(api).get("/console/ptks/taxi.late")).text
     assert "No version yet" in late
     assert "No version to trace." in late
+
+
+def vertices(page: httpx.Response) -> list[tuple[str, str]]:
+    """The name of each node of the graph, with the page that it leads to."""
+    drawing = page.text.partition('<svg class="graph"')[2].partition("</svg>")[0]
+    found = re.findall(r'<(?:a href="([^"]*)"|g role="img") aria-label="([^"]*)"', drawing)
+    assert drawing.count("<title>") == len(found)
+    return [(name, href) for href, name in found]
+
+
+def traced(page: httpx.Response) -> dict[str, str]:
+    """What the text form says of where each thing comes from."""
+    rows = page.text.partition('<ul class="rows traced">')[2].partition("</ul>")[0].split("<li>")[1:]
+    texts = [re.sub(r"<[^>]*>", "", row).strip() for row in rows]
+    named = [re.findall(r"<(?:strong|a[^>]*)>([^<]*)</", row)[0] for row in rows]
+    return {
+        name: text.rpartition("from ")[2] if "from " in text else ""
+        for name, text in zip(named, texts, strict=True)
+    }
+
+
+def test_the_graph_leads_from_the_stream_to_who_is_told(api: Api) -> None:
+    made, _ = api.world.service.subscribe_to_ptk(
+        "taxi.speed", "http://127.0.0.1:9/hook?key=s3cret", team="taxi"
+    )
+    try:
+        page = signed_in(api).get(PAGE, params={"version": "1"})
+        assert vertices(page) == [
+            ("stream taxi: hour, speed; 2026-01-05 to 2026-01-06", "/console/streams/taxi"),
+            ("PTK taxi.speed: HistoricalStatistics, ε 0.3 per training", ""),
+            ("version taxi.speed v1: older version", "/console/ptks/taxi.speed?version=1"),
+            ("version taxi.speed v2: newest version", "/console/ptks/taxi.speed?version=2"),
+            ("Feast view taxi__speed: 3 features", ""),
+            (f"subscription {made.id}: ok", f"/console/subscriptions/{made.id}"),
+        ]
+        assert traced(page) == {
+            "taxi": "",
+            "taxi.speed": "taxi",
+            "taxi.speed v1": "taxi.speed",
+            "taxi.speed v2": "taxi.speed v1",
+            "taxi__speed": "taxi.speed v2",
+            made.id: "taxi__speed",
+        }
+        assert "s3cret" not in page.text
+        assert made.id not in signed_in(api, Role.DEVELOPER, team="strangers_with_a_role").get(PAGE).text
+        producer = vertices(signed_in(api, Role.PRODUCER).get(PAGE))
+        assert [name for name, _ in producer] == [
+            "stream taxi: hour, speed",
+            "PTK taxi.speed: HistoricalStatistics, ε 0.3 per training",
+            "Feast view taxi__speed: 3 features",
+        ]
+    finally:
+        api.world.service.unsubscribe(made.id)
+
+
+def ancestor(name: str, *made_from: str, decision: str = "elected") -> Ancestor:
+    ptk_id, _, number = name.partition(" v")
+    return Ancestor(ptk_id, int(number), decision, "", made_from, intact=True)
+
+
+def graph_of(layers: tuple[tuple[Ancestor, ...], ...], **more: Any) -> Graph:
+    origins = Origins("2026-01-05", "2026-01-06", "taxi", layers, cut=more.pop("cut", False))
+    given = {"spec": ptk_spec(), "columns": [], "newest": {"version": 9}, "shown": 9, "subscriptions": []}
+    given |= {"origins": origins, "may": lambda kind, name: True}
+    return lineage_graph(**{**given, **more})
+
+
+def test_a_long_history_is_drawn_in_bounds() -> None:
+    own = ptk_spec().ptk_id
+    chain = tuple(
+        (ancestor(f"{own} v{number}", *([f"{own} v{number - 1}"] if number > 1 else [])),)
+        for number in range(1, 9)
+    )
+    graph = graph_of(chain)
+    rows = {node.title: sources for node, sources in graph.rows}
+    assert rows["4 earlier versions"] == (own,)
+    assert rows[f"{own} v5"] == ("4 earlier versions",)
+    assert rows[f"{own} v9"] == (f"{own} v8",)
+    assert len(graph.boxes) == 8  # with the stream, the PTK and the earlier ones
+    wide = (tuple(ancestor(f"other.p{number} v1") for number in range(40)),)
+    graph = graph_of(wide)
+    assert {node.title for node, _ in graph.rows} >= {"other.p0 v1", "other.p1 v1", "38 more versions"}
+    rows = {node.title: sources for node, sources in graph.rows}
+    assert set(rows[f"{own} v9"]) == {"other.p0 v1", "other.p1 v1", "38 more versions", own}
+    told = [{"id": f"sub_{number:016x}", "status": "active"} for number in range(500)]
+    assert "498 more" in {node.title for node, _ in graph_of((), subscriptions=told).rows}
+    assert "earlier versions" in {node.title for node, _ in graph_of((), cut=True).rows}
+
+
+def test_what_may_not_be_read_is_named_and_leads_nowhere() -> None:
+    layers = ((ancestor("other.p v1", decision="unknown"), ancestor("other.q v1")),)
+    nodes = {node.title: node for node, _ in graph_of(layers, may=lambda kind, name: kind == "stream").rows}
+    assert (nodes["other.p v1"].note, nodes["other.p v1"].href) == ("not to be read", "")
+    assert nodes["other.q v1"].href == ""
+    nodes = {node.title: node for node, _ in graph_of(layers).rows}
+    assert (nodes["other.p v1"].href, nodes["other.q v1"].href) == ("", "/ptks/other.q?version=1")
+
+
+def test_streams_that_test_and_versions_to_begin_with_lead_to_the_ptk() -> None:
+    config = {
+        "start_from": {"ptk": "other.q", "version": 3},
+        "accept": {"metric": "loss", "epsilon": 0.1, "stream": "labelled"},
+    }
+    graph = graph_of((), spec=replace(ptk_spec(), config=config))
+    rows = {node.title: sources for node, sources in graph.rows}
+    assert rows[ptk_spec().ptk_id] == (ptk_spec().stream, "labelled", "other.q v3")
+
+
+def test_versions_are_drawn_by_time_and_a_rollback_is_told_apart(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.stream(retention_windows=9)
+        world.register()
+        world.publish(0)
+        one = signed_in(api).get(PAGE).text
+        assert "history" not in one
+        for days in (1, 2):
+            world.clock.pass_(days=days)
+            world.publish(days)
+        world.service.rollback_ptk("taxi.speed", 1)
+        world.work("place", "flip")
+        text = signed_in(api).get(PAGE).text
+    drawing = text.partition('<figure class="values history">')[2].partition("</figure>")[0]
+    marks = re.findall(r'<g class="([a-z-]+)"><title>([^<]*)</title><rect x="([0-9.]+)"', drawing)
+    assert [(kind, label) for kind, label, _ in marks] == [
+        ("elected", "version 1, 2026-02-04: elected"),
+        ("elected", "version 2, 2026-02-05: elected"),
+        ("elected", "version 3, 2026-02-07: elected"),
+        ("rolled-back", "version 4, 2026-02-07: rolled back to version 1"),
+    ]
+    assert [float(x) for _, _, x in marks] == [0.0, pytest.approx(634 / 3, abs=0.01), 634.0, 634.0]
+    assert "rolled back, with the state of an older version" in drawing
+
+
+def test_versions_that_were_published_at_once_are_drawn_in_their_order(api: Api) -> None:
+    text = signed_in(api).get(PAGE).text
+    assert re.findall(r'<g class="elected"><title>version (\d), [^<]*</title><rect x="([0-9.]+)"', text) == [
+        ("1", "0.0"),
+        ("2", "634.0"),
+    ]
+    assert 'class="values history"' not in signed_in(api, Role.PRODUCER).get(PAGE).text
 
 
 def test_trainings_say_why_they_made_no_version(failed: Api) -> None:
