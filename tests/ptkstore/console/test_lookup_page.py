@@ -91,9 +91,9 @@ def test_the_page_of_all_lookups_lists_what_the_reader_may_look_up(api: Api) -> 
     assert '<a href="/console/lookup" aria-current="page">Look up</a>' in consumer.get("/console/lookup").text
     assert '<a href="/console/lookup">Look up</a>' in consumer.get("/console/").text
     for text in ("", "spe", "taxi.speed", "SPEED"):
-        page = consumer.get("/console/lookup", params={"q": text}).text
-        assert link in page, text
-        assert "1 of 1 feature view<" in page, text
+        found = consumer.get("/console/lookup", params={"q": text}).text
+        assert link in found, text
+        assert "1 of 1 feature view<" in found, text
     none = consumer.get("/console/lookup", params={"q": "sped"}).text
     assert f"Did you mean {link}" in none
     hostile = consumer.get("/console/lookup", params={"q": HOSTILE})
