@@ -14,8 +14,8 @@ from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed
 from ptkstore.console.pages.snippets import snippets_of
 from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
+from ptkstore.console.pages.version_lines import version_line
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
-from ptkstore.console.version_lines import version_line
 from ptkstore.domain.accounting.assurances import assured
 from ptkstore.domain.causes import CAUSES
 from ptkstore.domain.identity import Action, Principal
