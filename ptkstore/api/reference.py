@@ -22,10 +22,14 @@ _UNFORESEEN = 500, "internal-error", "Something that nobody foresaw; the operato
 OPEN = {"/metrics": "administrator, officer for all streams, or `PTK_METRICS_TOKEN`"}
 
 
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document, without a server and without a home."""
+    return create_app(Service(Settings(home=Path("nowhere")))).openapi()
+
+
 def tables() -> str:
     """Return operations by tag, problems by code."""
-    document = create_app(Service(Settings(home=Path("nowhere")))).openapi()
-    return "\n".join((_operations(document), _problems(), _traced()))
+    return "\n".join((_operations(openapi()), _problems(), _traced()))
 
 
 def page_with(text: str, page: str) -> str:

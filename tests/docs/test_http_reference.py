@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
-from ptkstore.api.reference import page_with, tables
+from ptkstore.api.reference import openapi, page_with, tables
 from ptkstore.settings import Settings
 
 
@@ -23,3 +25,10 @@ def test_the_settings_it_names_exist(repository: Path) -> None:
     assert defaults["api_requests_per_second"].default == 300
     for name in ("API_REQUESTS_PER_SECOND", "API_TIMEOUT_SECONDS", "API_INGEST_MIB", "API_EVENT_STREAMS"):
         assert f"PTK_{name}" in page
+
+
+def test_each_schema_that_the_document_names_is_in_it() -> None:
+    document = openapi()
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert len(named) > 80
+    assert named - set(document["components"]["schemas"]) == set()

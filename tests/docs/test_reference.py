@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import re
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import ModuleType
 
@@ -102,6 +103,23 @@ def test_each_setting_has_a_line(repository: Path) -> None:
     page = (repository / REFERENCE / "settings.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `PTK_(\w+)` \|.*\|.*\|.*\|.*\|$", page, re.MULTILINE)
     assert sorted(name.lower() for name in named) == sorted(Settings.model_fields)
+
+
+def test_each_row_of_the_benchmarks_has_a_day_a_machine_and_a_command(repository: Path) -> None:
+    recorded = json.loads((repository / "benchmarks/recorded.json").read_text(encoding="utf-8"))
+    assert recorded["machine"]
+    topics = re.search(r"^topics := (.*)$", (repository / "Makefile").read_text(), re.MULTILINE)
+    assert topics is not None
+    measured = [topic for section in recorded["sections"] for topic in section["topics"]]
+    assert sorted(measured) == sorted(topics[1].split())
+    rows = [row for section in recorded["sections"] for row in section["rows"]]
+    assert len(rows) > 30
+    for row in rows:
+        assert list(row) == ["what", "ours", "peer", "note", "recorded"]
+        assert row["what"]
+        assert date(2026, 11, 1) <= date.fromisoformat(row["recorded"]) <= datetime.now(UTC).date(), row[
+            "what"
+        ]
 
 
 def test_text_of_the_program_is_no_markup() -> None:

@@ -18,6 +18,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from infra.docs.appearance import CARD, HEIGHT, WIDTH
+from infra.docs.openapi import DOCUMENT, PAGE
+from ptkstore.api.reference import openapi
 from tests.services.chromium import executable
 from tests.support.plugins.lacking import needs
 
@@ -81,7 +83,7 @@ def test_the_navigation_names_each_page_once(repository: Path) -> None:
         page.relative_to(repository / "docs").as_posix() for page in (repository / "docs").rglob("*.md")
     )
     notebooks = [f"notebooks/{one.stem}.md" for one in (repository / "examples/notebooks").glob("*.ipynb")]
-    assert sorted(listed(config["nav"])) == sorted(pages + notebooks)
+    assert sorted(listed(config["nav"])) == sorted([*pages, *notebooks, PAGE])
 
 
 def test_what_a_page_loads_from_elsewhere_is_seen() -> None:
@@ -147,6 +149,20 @@ def test_a_notebook_is_a_page_with_its_outputs(site: Path) -> None:
     assert '<section class="ptk-shown" aria-label="HistoricalStatistics, fitted">' in page
     assert "sk-top-container" not in page
     assert len(list((site / "notebooks").glob("01-csv-to-feature-*.png"))) == 2
+
+
+@pytest.mark.long
+def test_the_document_of_the_api_is_offered_and_each_request_and_schema_is_on_its_page(site: Path) -> None:
+    document = json.loads((site / DOCUMENT).read_text(encoding="utf-8"))
+    assert document == json.loads(json.dumps(openapi()))
+    page = (site / "reference/openapi.html").read_text(encoding="utf-8")
+    assert 'href="openapi.json"' in page
+    anchors = set(re.findall(r'<h3 id="([^"]+)"', page))
+    names = {operation["operationId"] for one in document["paths"].values() for operation in one.values()}
+    schemas = {f"schema-{name.lower()}" for name in document["components"]["schemas"]}
+    assert len(names) > 50
+    assert anchors == names | schemas
+    assert set(re.findall(r'href="#(schema-[^"]+)"', page)) <= schemas
 
 
 @pytest.mark.long

@@ -175,7 +175,7 @@ async def health() -> dict[str, Any]:
     "/readyz",
     response_model=Readiness,
     operation_id="readiness",
-    responses={503: {"description": "A part that is needed fails.", "model": Readiness}},
+    responses={**refusals(422), 503: {"description": "A part that is needed fails.", "model": Readiness}},
 )
 def readiness(request: Request, only: Literal["requests"] | None = None) -> JSONResponse:
     """Whether the service works: requests are served, and workers, relay and schedule live.
