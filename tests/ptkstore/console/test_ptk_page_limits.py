@@ -72,7 +72,7 @@ def test_errors_of_verdicts_are_drawn_against_their_target() -> None:
 
 
 def test_without_verdicts_estimates_of_versions_are_drawn() -> None:
-    estimates = {
+    estimates: dict[int, dict[str, Any]] = {
         2: {"loss": 0.5, "standard_error": 0.1},
         3: {"loss": None, "standard_error": None},
         1: {"loss": 0.7, "standard_error": 0.1},
