@@ -115,8 +115,6 @@ def allowed(
     if named is not None:
         with suppress(UnknownName):  # as if it did not exist
             target = _target(uow, named, principal)
-        if target is not None and not roles_on(principal, target, grants):
-            target = None
 
     def may(action: Action) -> bool:
         match action.rule.reach:

@@ -26,6 +26,7 @@ from ptkstore.errors import NotAllowed, UnknownName
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, seen, signed_in
 from tests.support.device_streams import SCHEMA, device_policy
+from tests.support.statements import counted
 from tests.support.world import DAY, NOW, ORIGIN, speed, trips
 
 PAGE = "/console/streams/taxi"
@@ -398,3 +399,26 @@ def test_what_is_allowed_at_once_is_what_each_question_allows(api: Api, team: st
                     continue
                 allowed.add(action)
             assert api.identity.allowed(who, Action, named) == allowed, (named, role)
+
+
+def test_statements_do_not_grow_with_windows_ptks_grants_or_acts(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.stream(retention_windows=40)
+        asked: dict[str, list[int]] = {}
+        for days, extra in ((range(1), 1), (range(1, 8), 5)):
+            for number in range(extra):
+                world.register(f"p{number + len(days)}", epsilon=0.01)
+                api.grant(f"team{number}", "taxi", Role.CONSUMER)
+                with api.identity.recorded(Action.STREAM_CLOSE, "stream/taxi", f"r{number}{days}", None):
+                    pass
+            for day in days:
+                world.publish(day)
+            client = signed_in(api, *Role)
+            for query in ("", "?by=ptk", "?before=1"):
+                client.get(PAGE + query)
+                with counted(world) as statements:
+                    assert client.get(PAGE + query).status_code == 200
+                asked.setdefault(query, []).append(len(statements))
+        assert all(few == many for few, many in asked.values()), asked
+        assert max(asked[""]) <= 30, asked

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from ptkstore.application.ledger.loss_parts import Party, loss_parts
-from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.accountants import (
+    ORDERS,
+    SATURATED,
+    Accountant,
+    caps_of,
+    deciding_coordinate,
+    loss_of,
+)
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.odometers import LossPart
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockRange
@@ -88,3 +96,18 @@ def test_no_more_lines_are_read_than_are_about_the_blocks_and_never_more_than_th
     assert loss_parts(STREAM, blocks, Party.PTK, most=12, begin=begin) is not None
     assert loss_parts(STREAM, blocks, Party.PTK, most=11, begin=begin) is None
     world.service.close()
+
+
+def test_the_deciding_coordinate_is_the_one_that_the_epsilon_is_read_off() -> None:
+    capacity = Loss.capacity(1, 1e-6)
+    caps = caps_of(Accountant.RENYI, capacity).amounts
+    for rho in (0.001, 0.01, 0.02):
+        gaussian = [int(order * rho * 1e9) for order in ORDERS]
+        amounts = [*gaussian, SATURATED]
+        place = deciding_coordinate(Accountant.RENYI, capacity, amounts)
+        implied = loss_of(Accountant.RENYI, capacity, amounts, 0).epsilon_nano
+        assert implied == amounts[place] + capacity.epsilon_nano - caps[place]
+    pure = [*gaussian, 1000]
+    assert deciding_coordinate(Accountant.RENYI, capacity, pure) == len(ORDERS)
+    assert deciding_coordinate(Accountant.BASIC, capacity, [5]) == 0
+    assert deciding_coordinate(Accountant.ZCDP, capacity, [10_000_000, SATURATED]) == 0
