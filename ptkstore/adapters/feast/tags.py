@@ -11,6 +11,8 @@ PTK_TAG = "ptk.id"
 PTK_VERSION_TAG = "ptk.version"
 PTK_SHA256_TAG = "ptk.sha256"
 FILLS_TAG = "ptk.fills"
+FOUND_BY = "ptk.tag."
+"""Before each tag of a PTK, so that `list_feature_views(tags={"ptk.tag.ads": "true"})` finds its views."""
 
 
 def assured_by_tags(tags: Mapping[str, str] | None) -> Assured:

@@ -46,7 +46,7 @@ def materialize_state(
     if spec is None:
         features.withdraw(ptk_id)
     elif version is not None:
-        state = published_state(version, lake, spec.config)
+        state = replace(published_state(version, lake, spec.config), tags=spec.tags)
         features.stage(state, earlier=_earlier(version, spec.config, begin, lake))
         steps.reached("staged-online", job.id)
         features.flip(state)

@@ -101,6 +101,19 @@ def test_other_tags_are_no_new_definition(world: World) -> None:
     assert world.service.ptk("taxi.speed").waiting == since
 
 
+def test_views_are_published_with_the_tags_that_the_ptk_has_by_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[int, tuple[str, ...]]] = []
+    monkeypatch.setattr(world.views, "flip", lambda state: shown.append((state.version, state.tags)))
+    world.stream()
+    world.register(tags=["ads"])
+    world.publish(0)
+    world.service.update_ptk("taxi.speed", tags=TAGGED)
+    world.publish(1)
+    assert shown == [(1, ("ads",)), (2, TAGGED)]
+
+
 def test_the_command_lists_by_tag_and_says_what_was_meant(world: World) -> None:
     world.stream()
     store = Store(world.service)

@@ -21,7 +21,7 @@ from ptkstore.adapters.feast.names import (
 )
 from ptkstore.adapters.feast.publishing.history import History
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
-from ptkstore.adapters.feast.tags import PTK_SHA256_TAG, PTK_TAG, PTK_VERSION_TAG
+from ptkstore.adapters.feast.tags import FOUND_BY, PTK_SHA256_TAG, PTK_TAG, PTK_VERSION_TAG
 from ptkstore.adapters.feast.values import feast_type
 from ptkstore.ports.features import PublishedState
 
@@ -89,6 +89,7 @@ def ptk_view(table: ViewTable, state: PublishedState, history: History) -> Featu
         "ptk.manifest": state.manifest_url,
         PTK_SHA256_TAG: state.sha256,
         **state.made.tags(),
+        **{f"{FOUND_BY}{tag}": "true" for tag in state.tags},
     }
     description = state.made.described(state.description)
     return _view(table, state.version, history, tags=tags, owner=state.owner, description=description)

@@ -1,5 +1,7 @@
 """Whoever reads a value in Feast can see whether its guarantee is proven, or which team asserts it."""
 
+from dataclasses import replace
+
 import pyarrow.parquet as pq
 import pytest
 
@@ -50,6 +52,27 @@ def test_plain_feast_tells_by_tags_and_descriptions_who_vouches_for_a_guarantee(
     assert feast.get_feature_view(VIEW).tags["dp.assurance"] == "library"
     pinned = feast.registry.get_feature_view_by_version(VIEW, PROJECT, 1)
     assert pinned.tags["dp.assurance"] == "asserted"
+
+
+@pytest.mark.long
+def test_plain_feast_finds_views_by_the_tags_of_their_ptk(repo, store, make):
+    from feast import FeatureStore
+
+    make.publish(
+        store, replace(make.state(1), tags=("ads", "fraud-2026")), make.state(1, ptk_id="ads.clicks")
+    )
+    feast = FeatureStore(str(repo))
+
+    def found(tag):
+        return [view.name for view in feast.list_feature_views(tags={f"ptk.tag.{tag}": "true"})]
+
+    assert (found("ads"), found("fraud-2026"), found("none")) == ([VIEW], [VIEW], [])
+    make.publish(store, make.state(2))
+    feast.refresh_registry()
+    assert found("ads") == []
+    make.publish(store, replace(make.state(3), tags=("ads",)))
+    feast.refresh_registry()
+    assert found("ads") == [VIEW]
 
 
 @pytest.mark.long
