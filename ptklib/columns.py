@@ -26,7 +26,7 @@ def as_array(values: Any) -> npt.NDArray[Any]:
         values = np.ma.filled(values.astype(object), None)  # entry by entry: what is masked is missing
     array = np.asarray(values) if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
     if array.dtype.kind == "c":
-        raise SchemaError("Complex data not supported: a column holds real numbers")
+        raise SchemaError("Complex data not supported: a column has real numbers")
     return array
 
 

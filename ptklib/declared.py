@@ -33,7 +33,7 @@ class DeclaredValues:
     def __init__(self, column: str, kind: str, given: Any) -> None:
         if kind not in _KINDS:
             raise InvalidParameterError(
-                f"the domain of {column!r}: a column of type {kind} holds numbers, which are not declared"
+                f"the domain of {column!r}: a column of type {kind} has numbers, which are not declared"
             )
         self._range = _range_of(column, given) if isinstance(given, Mapping) else None
         self._domain = None if self._range is not None else Domain.of(column, given)

@@ -260,12 +260,12 @@ def _kind_of(column: str, values: tuple[Any, ...]) -> Kind:
         return "bool"
     if isinstance(values[0], int):
         if min(values) < _INT64_MIN or max(values) > _INT64_MAX:
-            raise InvalidDomainError(f"the domain of {column!r} holds an integer beyond 64 bits")
+            raise InvalidDomainError(f"the domain of {column!r} has an integer beyond 64 bits")
         return "int64"
     try:
         "".join(values).encode()
     except UnicodeEncodeError:
-        raise InvalidDomainError(f"the domain of {column!r} holds a string that is not UTF-8") from None
+        raise InvalidDomainError(f"the domain of {column!r} has a string that is not UTF-8") from None
     return "string"
 
 

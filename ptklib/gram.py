@@ -183,7 +183,7 @@ def block_of(names: tuple[str, ...], bounds: object, max_norm: object) -> Block:
 def _norm(value: object) -> float:
     norm = finite_number(value, "max_norm", InvalidParameterError)
     if not _NORM_MIN <= norm <= _NORM_MAX:
-        raise InvalidParameterError(f"max_norm must lie in [{_NORM_MIN:g}, {_NORM_MAX:g}], got {norm:g}")
+        raise InvalidParameterError(f"max_norm must be in [{_NORM_MIN:g}, {_NORM_MAX:g}], got {norm:g}")
     return norm
 
 

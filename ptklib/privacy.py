@@ -45,9 +45,7 @@ def check_epsilon(value: object) -> float:
     """
     epsilon = finite_number(value, "epsilon")
     if not EPSILON_MIN <= epsilon <= EPSILON_MAX:
-        raise PrivacyParameterError(
-            f"epsilon must lie in [{EPSILON_MIN:g}, {EPSILON_MAX:g}], got {epsilon:g}"
-        )
+        raise PrivacyParameterError(f"epsilon must be in [{EPSILON_MIN:g}, {EPSILON_MAX:g}], got {epsilon:g}")
     return epsilon
 
 
@@ -55,7 +53,7 @@ def check_delta(value: object) -> float:
     """Return a usable delta: zero, or a normal number below 0.01."""
     delta = finite_number(value, "delta")
     if not 0.0 <= delta < DELTA_LIMIT or 0.0 < delta < sys.float_info.min:
-        raise PrivacyParameterError(f"delta must be 0 or lie in (0, {DELTA_LIMIT:g}), got {delta:g}")
+        raise PrivacyParameterError(f"delta must be 0 or in (0, {DELTA_LIMIT:g}), got {delta:g}")
     return delta
 
 

@@ -21,11 +21,11 @@ def plain(value: object, name: str) -> Any:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidParameterError(f"parameter {name!r} holds a number that is not finite")
+            raise InvalidParameterError(f"parameter {name!r} has a number that is not finite")
         return value
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise InvalidParameterError(f"parameter {name!r} holds a mapping whose keys are not strings")
+            raise InvalidParameterError(f"parameter {name!r} has a mapping whose keys are not strings")
         return {key: plain(item, name) for key, item in value.items()}
     if isinstance(value, range) or (isinstance(value, list | tuple) and set(map(type, value)) <= _PLAIN):
         return list(value)

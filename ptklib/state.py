@@ -253,7 +253,7 @@ def _checked_meta(meta: Any) -> dict[str, Any]:
         PrivacyLoss.from_json(meta["loss"])
         document: dict[str, Any] = json.loads(canonical_json(_thaw(meta)))
     except (PtklibError, TypeError, ValueError, RecursionError):
-        raise CorruptStateError("the description of a state holds malformed values") from None
+        raise CorruptStateError("the description of a state has malformed values") from None
     return _checked_numbers(document)
 
 
@@ -276,9 +276,9 @@ def _check_declared(meta: Mapping[str, Any], described: Mapping[str, TableSchema
             if not set(values) <= columns.get(table, set()) or table not in columns:
                 raise CorruptStateError(f"{group} names a table or column that the state does not have")
         if not all(abs(value) <= _NUMBER_MAX for values in meta[group].values() for value in values.values()):
-            raise CorruptStateError(f"{group} holds a number that no float64 can hold")
+            raise CorruptStateError(f"{group} has a number that no float64 can represent")
     if not all(abs(value) <= _NUMBER_MAX for value in meta["noise_variance"].values()):
-        raise CorruptStateError("noise_variance holds a number that no float64 can hold")
+        raise CorruptStateError("noise_variance has a number that no float64 can represent")
     if not all(_COMPONENT.fullmatch(name) for name in meta["noise_variance"]):
         raise CorruptStateError("noise_variance names components by letters, digits and underscores")
 
@@ -294,10 +294,10 @@ def _checked_table(name: str, table: Any, described: TableSchema) -> Any:
     if columns != [(field.name, field.type) for field in described.schema]:
         raise CorruptStateError(f"table {name!r} does not have the declared columns")
     if any(column.null_count for column in table.columns):
-        raise CorruptStateError(f"table {name!r} holds missing values")
+        raise CorruptStateError(f"table {name!r} has missing values")
     for field in described.schema:
         if pa.types.is_floating(field.type) and not np.all(np.isfinite(table.column(field.name).to_numpy())):
-            raise CorruptStateError(f"table {name!r} holds numbers that are not finite")
+            raise CorruptStateError(f"table {name!r} has numbers that are not finite")
     return table.replace_schema_metadata(None).cast(described.schema).combine_chunks()
 
 

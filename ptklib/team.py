@@ -178,7 +178,7 @@ class TeamCode(DPEstimator):
         largest = finite_number(self.loss_max, "loss_max")
         if not _LOSS_MAX_LEAST <= largest <= _LOSS_MAX_MOST:
             raise InvalidParameterError(
-                "loss_max, the largest loss of a row, must lie between 1e-100 and 1e100"
+                "loss_max, the largest loss of a row, must be between 1e-100 and 1e100"
             )
         return largest
 

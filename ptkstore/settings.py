@@ -136,7 +136,7 @@ class Settings(BaseSettings):
     @classmethod
     def _directory(cls, url: str | None) -> str | None:
         if url is not None and not _local_path(url):
-            raise ValueError("keys lie in a directory with file locks: give a path or file:///path")
+            raise ValueError("keys are in a directory with file locks: give a path or file:///path")
         return url
 
     @field_validator("api_public_url", "docs_url")

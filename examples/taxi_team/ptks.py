@@ -13,7 +13,7 @@ ZONES = list(range(1, 266))  # the city's zone table: 1 to 263, 264 unknown, 265
 # Every day one block of trips serves all three PTKs: 0.2 + 0.3 + 0.3 = 0.8 of the stream's epsilon of 1. The
 # rest stays for whoever registers next.
 #
-# `target` is the error a PTK aims at, in the unit of its own evaluation, which lies in [0, 1]: for a
+# `target` is the error a PTK aims at, in the unit of its own evaluation, which is in [0, 1]: for a
 # mean, its distance from the true one as a part of the width of the bounds; for counts by class, the distance
 # between released and true probabilities (total variation). Both weigh each trip the same.
 

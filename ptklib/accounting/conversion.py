@@ -21,7 +21,7 @@ def renyi_epsilon(orders: Sequence[float], curve: Any, delta: float) -> float:
     if not all(math.isfinite(order) and order > 1 for order in orders):
         raise PrivacyParameterError("orders must be finite and above 1")
     if not 0 < delta < 1:
-        raise PrivacyParameterError("delta must lie in (0, 1) for a Rényi conversion")
+        raise PrivacyParameterError("delta must be in (0, 1) for a Rényi conversion")
     from dp_accounting.rdp import compute_epsilon  # takes seconds to import
 
     epsilon, _ = compute_epsilon(list(orders), np.asarray(curve, dtype=np.float64).tolist(), delta)

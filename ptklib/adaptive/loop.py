@@ -206,5 +206,5 @@ class AdaptiveTraining:
 def _share(value: object, name: str) -> float:
     share = finite_number(value, name, InvalidParameterError)
     if not 0 < share < 1:
-        raise InvalidParameterError(f"{name} must lie in (0, 1)")
+        raise InvalidParameterError(f"{name} must be in (0, 1)")
     return share

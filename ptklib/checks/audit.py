@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -74,6 +74,7 @@ def audit(
     false_alarm: float = FALSE_ALARM,
     declared: PrivacyLoss | None = None,
     columns: Mapping[str, Any] | None = None,
+    trained: Callable[[], object] = lambda: None,
 ) -> Audit:
     """Train many times on neighbouring synthetic datasets and bound epsilon from below.
 
@@ -92,6 +93,8 @@ def audit(
         The claim to hold outputs against; what `estimator` declares by default.
     columns : mapping of column to values or (low, high), optional
         Declarations the parameters do not have; see `Synthetic`.
+    trained : callable, optional
+        Called after each training, for those who show progress.
 
     Notes
     -----
@@ -103,15 +106,15 @@ def audit(
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 100:
         raise InvalidParameterError("an audit needs at least 100 runs")
     if not 0.5 <= confidence < 1:
-        raise InvalidParameterError("confidence must lie in [0.5, 1)")
+        raise InvalidParameterError("confidence must be in [0.5, 1)")
     if not 0 < false_alarm <= 0.25:
-        raise InvalidParameterError("false_alarm must lie in (0, 0.25]")
+        raise InvalidParameterError("false_alarm must be in (0, 0.25]")
     trainer = clone(estimator)
     claim = trainer.declared_loss() if declared is None else declared
     pair, score = _most_visible(trainer, Synthetic(trainer, columns))
 
     def look() -> tuple[float, bool]:
-        seen = _trials(score, runs)
+        seen = _trials(score, runs, trained)
         bound = epsilon_lower_bound(*seen, claim, confidence=confidence)
         sure = epsilon_lower_bound(*seen, claim, confidence=1 - math.sqrt(false_alarm))
         return bound.epsilon, sure.exceeds
@@ -222,8 +225,33 @@ class Examination:
         }
 
 
+_LOOKS = 3
+"""Looks of one examination, at most but for bad luck: one of the estimator and two of its twin."""
+
+
+class _Progress:
+    """Counts the trainings of an examination, and how many it takes in all as far as that is known."""
+
+    def __init__(self, runs: int, tell: Callable[[int, int], object] | None) -> None:
+        self._runs, self._tell = runs, tell
+        self._done = self._of = 0
+
+    def expect(self, looks: int) -> None:
+        """Say how many looks are still to come, at most."""
+        self._of = self._done + looks * self._runs
+
+    def trained(self) -> None:
+        self._done += 1
+        if self._tell is not None:
+            self._tell(self._done, max(self._of, self._done))
+
+
 def examine(
-    estimator: Any, *, runs: int = RUNS, columns: Mapping[str, Any] | None = None
+    estimator: Any,
+    *,
+    runs: int = RUNS,
+    columns: Mapping[str, Any] | None = None,
+    tell: Callable[[int, int], object] | None = None,
 ) -> list[Examination]:
     """Audit an estimator at its own budget, and at the one at which an audit sees most.
 
@@ -231,6 +259,9 @@ def examine(
     ----------
     estimator, runs, columns
         As for `audit`.
+    tell : callable, optional
+        Called after each training with the number of trainings so far, and the number that it takes in all at most.
+        The second number falls when an audit ends early.
 
     Returns
     -------
@@ -239,7 +270,11 @@ def examine(
     """
     own, visible = clone(estimator), at_audit_budget(estimator)
     trainers = [own] if own.declared_loss() == visible.declared_loss() else [own, visible]
-    return [_examined(trainer, runs, columns) for trainer in trainers]
+    progress, found = _Progress(runs, tell), []
+    for later, trainer in zip(reversed(range(len(trainers))), trainers, strict=True):
+        progress.expect(_LOOKS * (1 + later))
+        found.append(_examined(trainer, runs, columns, progress, _LOOKS * later))
+    return found
 
 
 def at_audit_budget(estimator: Any) -> Any:
@@ -252,8 +287,10 @@ def at_audit_budget(estimator: Any) -> Any:
     return visible.set_params(epsilon=EPSILON_OF_MANY)
 
 
-def _examined(trainer: Any, runs: int, columns: Mapping[str, Any] | None) -> Examination:
-    audited = audit(trainer, runs=runs, columns=columns)
+def _examined(
+    trainer: Any, runs: int, columns: Mapping[str, Any] | None, progress: _Progress, later: int
+) -> Examination:
+    audited = audit(trainer, runs=runs, columns=columns, trained=progress.trained)
     if audited.verdict == "contradicted":
         return Examination(audited, None)
     try:
@@ -261,13 +298,19 @@ def _examined(trainer: Any, runs: int, columns: Mapping[str, Any] | None) -> Exa
     except InvalidParameterError:
         return Examination(audited, None)
     claimed = trainer.declared_loss()
-    return Examination(audited, audit(faulty, runs=runs, declared=claimed, columns=columns))
+    progress.expect(_LOOKS - 1 + later)
+    looked = audit(faulty, runs=runs, declared=claimed, columns=columns, trained=progress.trained)
+    return Examination(audited, looked)
 
 
-def _trials(score: Score, n: int) -> tuple[Any, Any]:
+def _trials(score: Score, n: int, trained: Callable[[], object]) -> tuple[Any, Any]:
     """Return scores of trainings, and whether the unit was in, by fair coins."""
     coins = np.array([bool(byte & 1) for byte in secrets.token_bytes(n)])
-    return np.array([score.trial(bool(coin)) for coin in coins], dtype=np.float64), coins
+    scores = np.empty(n, dtype=np.float64)
+    for place, coin in enumerate(coins):
+        scores[place] = score.trial(bool(coin))
+        trained()
+    return scores, coins
 
 
 def _most_visible(estimator: Any, synthetic: Synthetic) -> tuple[Neighbours, Score]:

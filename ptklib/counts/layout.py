@@ -77,7 +77,7 @@ class Layout:
                 f"the keys of table {feature.column!r} are not distinct values in ascending order"
             )
         if (table.column(NOISE).to_numpy() < 0).any():
-            raise CorruptStateError(f"table {feature.column!r} holds a negative noise_std")
+            raise CorruptStateError(f"table {feature.column!r} has a negative noise_std")
 
 
 def keys_of(feature: SelectedKeys, table: Any) -> Any:

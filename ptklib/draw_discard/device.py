@@ -150,7 +150,7 @@ class Device:
         self._limits, self._tickets, self._ask = limits, tickets, ask
         self._pace_seconds = finite_number(pace_seconds, "pace_seconds", InvalidParameterError)
         if not 0 <= self._pace_seconds <= 3600:
-            raise InvalidParameterError("pace_seconds must lie in [0, 3600]")
+            raise InvalidParameterError("pace_seconds must be in [0, 3600]")
 
     def allow(self, limits: Limits) -> None:
         """Keep what the person allows from now on."""

@@ -319,5 +319,5 @@ def _longest_step(specification: Specification) -> float:
 def _checked_rate(value: float) -> float:
     rate = finite_number(value, "refused_rate", InvalidParameterError)
     if not 1e-12 <= rate < 1:
-        raise InvalidParameterError("refused_rate must lie in [1e-12, 1)")
+        raise InvalidParameterError("refused_rate must be in [1e-12, 1)")
     return rate

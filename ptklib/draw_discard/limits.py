@@ -50,7 +50,7 @@ class Limits:
             object.__setattr__(self, name, value)
         delta = finite_number(self.report_delta, "report_delta", InvalidParameterError)
         if not 0 <= delta < 1:
-            raise InvalidParameterError("report_delta must lie in [0, 1)")
+            raise InvalidParameterError("report_delta must be in [0, 1)")
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence):
             raise InvalidParameterError("columns must be a list of names")
         names = {check_name(name, "a column") for name in self.columns}

@@ -236,7 +236,7 @@ class Simulation:
         if scheme not in _SCHEMES:
             raise InvalidParameterError(f"scheme must be one of {', '.join(_SCHEMES)}")
         if not all(0 <= rate <= 1 for rate in (vanished, stale, poisoned)):
-            raise InvalidParameterError("vanished, stale and poisoned must lie in [0, 1]")
+            raise InvalidParameterError("vanished, stale and poisoned must be in [0, 1]")
         if poisoned and poison is None:
             raise InvalidParameterError("poisoned reports need a poison")
         specification = devices.specification

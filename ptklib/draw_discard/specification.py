@@ -331,7 +331,7 @@ def _crosses(crosses: object, features: Sequence[Column]) -> tuple[tuple[str, ..
 def _positive(value: object, name: str) -> float:
     number = finite_number(value, name, InvalidParameterError)
     if not 2.0**-20 <= number <= 2.0**20:
-        raise InvalidParameterError(f"{name} must lie in [2**-20, 2**20]")
+        raise InvalidParameterError(f"{name} must be in [2**-20, 2**20]")
     return number
 
 

@@ -64,7 +64,7 @@ class Server:
         self._https, self._host, self._port, self._path = _parts(url)
         self._timeout_seconds = finite_number(timeout_seconds, "timeout_seconds", InvalidParameterError)
         if not 0 < self._timeout_seconds <= 3600:
-            raise InvalidParameterError("timeout_seconds must lie in (0, 3600]")
+            raise InvalidParameterError("timeout_seconds must be in (0, 3600]")
         if tls is not None and (tls.verify_mode != ssl.CERT_REQUIRED or not tls.check_hostname):
             raise InvalidParameterError("tls must verify certificates and host names")
         self._tls = tls

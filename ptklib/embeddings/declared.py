@@ -119,7 +119,7 @@ class Declared(DPEstimator):
             raise InvalidParameterError("the bounds of ratings must not be negative")
         if not HEAVIEST_MIN <= limits.high <= HEAVIEST_MAX:
             raise InvalidParameterError(
-                f"the upper bound of ratings must lie between {HEAVIEST_MIN} and {HEAVIEST_MAX}"
+                f"the upper bound of ratings must be between {HEAVIEST_MIN} and {HEAVIEST_MAX}"
             )
         return limits.high
 

@@ -120,7 +120,7 @@ def plan_rounds(shape: Shape, epsilon: object, delta: object) -> FitPlan:
     if slack == 0:
         raise PrivacyParameterError("UserEmbeddings needs delta > 0: its noise is Gaussian")
     if not RATE_MIN <= shape.batch_rate <= 1:
-        raise InvalidParameterError(f"batch_rate must lie in [{RATE_MIN:g}, 1]")
+        raise InvalidParameterError(f"batch_rate must be in [{RATE_MIN:g}, 1]")
     if shape.guarantee == "record" and shape.batch_rate < 1:
         raise InvalidParameterError("the guarantee 'record' needs batch_rate=1: sampling users hides no row")
     return _planned(shape, budget, slack)

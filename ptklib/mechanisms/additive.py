@@ -133,7 +133,7 @@ def positive_integer(value: object, name: str) -> int:
 def check_scale(scale: float) -> float:
     """Return a scale that noise can be drawn at."""
     if not SCALE_MIN <= scale <= SCALE_MAX:
-        raise PrivacyParameterError(f"a noise scale must lie in [{SCALE_MIN:g}, 2**55]")
+        raise PrivacyParameterError(f"a noise scale must be in [{SCALE_MIN:g}, 2**55]")
     return scale
 
 

@@ -56,7 +56,7 @@ def answer_from_json(document: Mapping[str, Any]) -> Answer:
             return NeedsMore(fields["n_tried"])
         case "unreachable" if not fields:
             return Unreachable()
-    raise CorruptStateError("a profile holds an answer that is none")
+    raise CorruptStateError("a profile has an answer of an unknown form")
 
 
 def _count(value: object) -> bool:

@@ -124,7 +124,7 @@ class DriftTest:
         epsilon, failure = check_epsilon(self.epsilon), finite_number(self.false_alarm, "false_alarm")
         size = finite_number(self.population, "population")
         if not 0 < failure < 0.5:
-            raise InvalidParameterError("false_alarm must lie in (0, 0.5)")
+            raise InvalidParameterError("false_alarm must be in (0, 0.5)")
         by_batch = subject.risk is None
         if by_batch:
             size = float(math.floor(size / finite_number(self.batch, "batch")))

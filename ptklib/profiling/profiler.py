@@ -181,7 +181,7 @@ class Profiler:
         target = (finite_number(self.target, "target") - low) / (high - low)
         if not 0 < target < 0.5:
             raise InvalidParameterError(
-                f"target must lie between {low:g} and {(low + high) / 2:g}, the lower half of loss_bounds, both "
+                f"target must be between {low:g} and {(low + high) / 2:g}, the lower half of loss_bounds, both "
                 f"excluded; it is {float(self.target):g}"
             )
         budget, confidence = (
@@ -191,7 +191,7 @@ class Profiler:
         if budget <= 0:
             raise PrivacyParameterError("budget must be positive")
         if not 0.5 <= confidence < 1:
-            raise InvalidParameterError("confidence must lie in [0.5, 1)")
+            raise InvalidParameterError("confidence must be in [0.5, 1)")
         by_rows = self.evaluation == "rows"
         loss_max = 1.0 if bounds_every_state(subject.risk) else None
         if by_rows and (low, high) != (0.0, 1.0):

@@ -58,7 +58,7 @@ def sampling_of(batch_rate: object, epochs: object, rows_per_unit: int, by_unit:
     """Return the sampling of a fit: as many steps as take each row `epochs` times on average."""
     rate = finite_number(batch_rate, "batch_rate", InvalidParameterError)
     if not RATE_MIN <= rate <= 1:
-        raise InvalidParameterError(f"batch_rate must lie in [{RATE_MIN:g}, 1]")
+        raise InvalidParameterError(f"batch_rate must be in [{RATE_MIN:g}, 1]")
     passes = finite_number(epochs, "epochs", InvalidParameterError)
     if not 0 < passes / rate <= STEPS_MAX:
         raise InvalidParameterError(

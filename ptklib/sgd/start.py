@@ -54,12 +54,12 @@ def descent_of(
     for numbers that fill their bounds evenly.
     """
     if not CLIP_MIN <= clip_norm <= CLIP_MAX:
-        raise InvalidParameterError(f"clip_norm must lie in [{CLIP_MIN:g}, {CLIP_MAX:g}]")
+        raise InvalidParameterError(f"clip_norm must be in [{CLIP_MIN:g}, {CLIP_MAX:g}]")
     if not 0 <= momentum < 1:
-        raise InvalidParameterError("momentum must lie in [0, 1)")
+        raise InvalidParameterError("momentum must be in [0, 1)")
     if learning_rate is not None:
         if not 0 < learning_rate <= RATE_MAX:
-            raise InvalidParameterError(f"learning_rate must lie in (0, {RATE_MAX:g}]")
+            raise InvalidParameterError(f"learning_rate must be in (0, {RATE_MAX:g}]")
         return Descent(clip_norm, learning_rate, True, momentum)
     numbers = 0 if encoding.block is None else len(encoding.block.names)
     usual = numbers / 3 + len(encoding.domains) + 1

@@ -87,7 +87,7 @@ def rate(value: object) -> float:
     """Return a learning rate."""
     number = finite_number(value, "learning_rate", InvalidParameterError)
     if not 0 < number <= 1:
-        raise InvalidParameterError("learning_rate must lie in (0, 1]")
+        raise InvalidParameterError("learning_rate must be in (0, 1]")
     return number
 
 

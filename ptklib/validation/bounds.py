@@ -80,7 +80,7 @@ def upper_bound_of(sums: NoisySums, failure: float) -> float:
     downwards, so that none is skipped.
     """
     if not 0 < failure < 1:
-        raise InvalidParameterError("a failure probability must lie in (0, 1)")
+        raise InvalidParameterError("a failure probability must be in (0, 1)")
     refutes = _Refutation(sums, failure)
     high, width = 1.0, 0.5
     while width > _FINEST * high:

@@ -20,7 +20,7 @@ def check_confidence(value: object) -> float:
     """
     confidence = finite_number(value, "confidence", InvalidParameterError)
     if not 0 < confidence < 1:
-        raise InvalidParameterError("confidence must lie in (0, 1)")
+        raise InvalidParameterError("confidence must be in (0, 1)")
     return confidence
 
 

@@ -51,7 +51,7 @@ class LossValidator:
         if bound <= 0:
             raise InvalidParameterError("loss_bound must be positive")
         if not 0 < target < bound:
-            raise InvalidParameterError(f"target must lie between 0 and {bound:g}, the largest loss")
+            raise InvalidParameterError(f"target must be between 0 and {bound:g}, the largest loss")
 
     def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return ACCEPT or RETRY for the model whose losses were added.
@@ -96,7 +96,7 @@ class AccuracyValidator:
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
         if not 0 < finite_number(self.target, "target", InvalidParameterError) < 1:
-            raise InvalidParameterError("the target of an accuracy must lie in (0, 1)")
+            raise InvalidParameterError("the target of an accuracy must be in (0, 1)")
 
     def verdict(self, sums: LossEstimate, look: int = 1, spent: float | None = None) -> Verdict:
         """Return ACCEPT or RETRY for the model whose wrong answers were added; as for `LossValidator`."""

@@ -138,7 +138,7 @@ class Verdict:
         try:
             return cls(**{name: value for name, value in document.items() if name not in BESIDE})
         except ValueError:
-            raise CorruptStateError("a verdict holds a value that is none") from None
+            raise CorruptStateError("a verdict has a value of an unknown form") from None
 
 
 def joined(accept: Verdict, reject: Verdict) -> Verdict:

@@ -184,7 +184,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "work": Entry(
             "service.work:work",
-            "Do due work on this machine until none is left, then end; `ptk up` does it for good.",
+            "Do all due work on this machine, then end; `ptk up` does it for good.",
         ),
         "config": Entry("service.config:config", "Print the settings with their sources, secrets masked."),
         "stream": Entry("streams.streams:stream_app", "Streams and their policies."),
@@ -192,7 +192,9 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         "token": Entry("officers.identity:token_app", "Tokens of the HTTP API."),
         "grant": Entry("officers.identity:grant_app", "Roles of teams on streams."),
         "catalog": Entry("service.catalog:catalog_app", "The schema of the catalog, and its upgrades."),
-        "feast": Entry("consumers.feast:feast_app", "What consumers need to read features by plain Feast."),
+        "feast": Entry(
+            "consumers.feast:feast_app", "Files that consumers need to read features by plain Feast."
+        ),
         "lake": Entry("service.lake:lake_app", "Files of lake and raw zone."),
     },
 }

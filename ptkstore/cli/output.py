@@ -238,9 +238,9 @@ def one_line(value: object) -> str:
 
 
 class Tell(Protocol):
-    """Is told what is done next, and of how many steps are `done`."""
+    """Is told what is done next, how many steps are `done`, and of how many if that changes."""
 
-    def __call__(self, text: str, done: int | None = None) -> None: ...
+    def __call__(self, text: str, done: int | None = None, total: int | None = None) -> None: ...
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def progress(first: str, total: int | None = None) -> Iterator[Tell]:
     error is no terminal.
     """
     if not said.is_terminal:
-        yield lambda text, done=None: None
+        yield lambda text, done=None, total=None: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
@@ -261,7 +261,9 @@ def progress(first: str, total: int | None = None) -> Iterator[Tell]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *steps, Elapsed())
     with Progress(*columns, console=said, transient=True) as bar:
         task = bar.add_task(_printable(first), total=total)
-        yield lambda text, done=None: bar.update(task, description=_printable(text), completed=done)
+        yield lambda text, done=None, total=None: bar.update(
+            task, description=_printable(text), completed=done, total=total
+        )
 
 
 def print_json(value: object) -> None:

@@ -18,7 +18,7 @@ def check_texts(what: str, value: object) -> None:
         case str():
             if match := _ODD.search(value):
                 raise InvalidRequest(
-                    f"{what}: a text holds the character U+{ord(match[0]):04X}, which cannot be stored or shown"
+                    f"{what}: a text has the character U+{ord(match[0]):04X}, which cannot be stored or shown"
                 )
         case Mapping():
             for name, item in value.items():

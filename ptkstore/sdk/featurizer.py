@@ -160,7 +160,7 @@ class Featurizer(AppliedStates):
         return hasattr(self, "ptks_")
 
     def __getstate__(self) -> Any:
-        raise TypeError("a Featurizer holds a store; make one where it is needed")
+        raise TypeError("a Featurizer has an open store; make one where it is needed")
 
 
 _replacing = threading.Lock()

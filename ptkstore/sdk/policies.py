@@ -82,7 +82,7 @@ def utc(value: datetime | str) -> datetime:
     try:
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:
-        raise InvalidRequest("the time lies outside the years 1 to 9999") from None
+        raise InvalidRequest("the time is outside the years 1 to 9999") from None
 
 
 def choice(kind: type[_Choice], value: str, what: str) -> _Choice:

@@ -260,8 +260,12 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
         split_ptk_id(ptk_id)
         return self._service.resume_ptk(ptk_id)
 
-    def test_privacy(self, ptk_id: str, runs: int = RUNS) -> list[Examination]:
+    def test_privacy(
+        self, ptk_id: str, runs: int = RUNS, *, tell: Callable[[int, int], object] | None = None
+    ) -> list[Examination]:
         """Audit a PTK's trainer on synthetic neighbouring datasets; reads no row and spends nothing.
+
+        `tell` hears after each training how many are done, and how many there are at most.
 
         Raises
         ------
@@ -275,7 +279,7 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
                 f"PTK {ptk_id} is trained by its team's code, which is audited in the sandbox by `ptk plan` and "
                 "at registration"
             )
-        return examine_ptk(spec, runs)
+        return examine_ptk(spec, runs, tell)
 
     # lookups
 

@@ -78,7 +78,7 @@ def plain(value: Any, depth: int = 0) -> Any:
             pass
         case str():
             if _UNSTORABLE.search(value):
-                raise ValueError("a text holds a character that cannot be stored")
+                raise ValueError("a text has a character that cannot be stored")
         case int():
             if not -JSON_INTEGER <= value < JSON_INTEGER:
                 raise ValueError("an integer has more than 64 bits")

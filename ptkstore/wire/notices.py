@@ -19,7 +19,7 @@ class NoticeOut(Wire):
     """Something that a team should know."""
 
     at: Instant
-    team: Annotated[str, Field(description="whom it was left for")]
+    team: Annotated[str, Field(description="the team that it is for")]
     subject: Annotated[
         str, Field(description="the PTK or stream first, then which window, version or subscription")
     ]
@@ -35,7 +35,7 @@ class TrainingOut(Wire):
     ptk_id: str
     window: Annotated[int, Field(description="its newest window")]
     oldest_window: Annotated[int, Field(description="its oldest window; the same where it is on one")]
-    look: Annotated[int, Field(description="which try on this newest window it is, from 1 on")]
+    look: Annotated[int, Field(description="the number of the try on this newest window, from 1 on")]
     state: TrainingState
     outcome: Annotated[str | None, Field(description="how it ended")]
     code: Annotated[

@@ -82,7 +82,9 @@ class RoomOut(Wire):
     capacity: Loss
     left: Loss
     accountant: str
-    context: Annotated[str, Field(description="whose budget it is; empty where all teams share one")]
+    context: Annotated[
+        str, Field(description="the team or context of this budget; empty where all teams share one")
+    ]
 
 
 class Returning(Wire):
@@ -145,7 +147,7 @@ class PtkOut(Wire):
     config: dict[str, Any]
     description: str
     menu: list[list[float]]
-    profile: Annotated[dict[str, Any] | None, Field(description="what a profile by samples is asked for")]
+    profile: Annotated[dict[str, Any] | None, Field(description="the questions to a profile by samples")]
     waiting: Annotated[WaitingOut | None, Field(description="null where its versions need no verdict")] = None
     guarantee_model: Annotated[
         Literal["central", "local"],
@@ -197,7 +199,9 @@ class ProfileOut(Wire):
     asked_at: Annotated[int | None, Field(description="the first window that it was asked of")]
     age: Annotated[int | None, Field(description="windows that have closed since")]
     max_age: int | None
-    drifted_at: Annotated[int | None, Field(description="the window whose test said that it holds no more")]
+    drifted_at: Annotated[
+        int | None, Field(description="the window whose test said that it is not valid any more")
+    ]
     tries: int
     most_tries: int
     target: float | None
@@ -319,7 +323,7 @@ class ValidationOut(Wire):
     reject_epsilon: Annotated[
         float | None,
         Field(
-            description="what the look cost beside `epsilon`, on the same rows, null for one that cannot reject"
+            description="the cost of the look beside `epsilon`, on the same rows, null for one that cannot reject"
         ),
     ] = None
     lost: int

@@ -109,8 +109,8 @@ class IngestOut(Wire):
     repeated: Annotated[bool, Field(description="the batch was stored before; nothing was stored now")]
 
 
-Proven = Annotated[Loss | None, Field(description="what the releases that the library proves cost, alone")]
-Asserted = Annotated[Loss | None, Field(description="what all other releases cost, alone")]
+Proven = Annotated[Loss | None, Field(description="the loss of the releases that the library proves, alone")]
+Asserted = Annotated[Loss | None, Field(description="the loss of all other releases, alone")]
 
 
 class BlockOut(Wire):
@@ -177,7 +177,7 @@ class PartyOdometerOut(Wire):
 class DeviceOdometerOut(Wire):
     """The most that one device loses to all PTKs together. It is no loss of a block, and nothing adds the two up."""
 
-    report_limit: Annotated[Loss, Field(description="what the stream lets any report lose")]
+    report_limit: Annotated[Loss, Field(description="the most that the stream lets any report lose")]
     one_window: Loss
     so_far: Annotated[Loss, Field(description="of all reports that a device may have sent by now")]
     in_all: Loss
@@ -249,7 +249,7 @@ class QueuedOut(Wire):
     ptk_id: str
     since: Instant
     looks: Annotated[int, Field(description="how many verdicts it got since it began to wait")]
-    verdict: Annotated[str | None, Field(description="what the last of them decided")]
+    verdict: Annotated[str | None, Field(description="the decision of the last of them")]
     waits_for: Annotated[
         str,
         Field(
@@ -305,7 +305,7 @@ class SchedulerResultOut(Wire):
         Field(description="the median of the windows from arrival to release; none if it is not released"),
     ]
     p90_windows: Annotated[float | None, Field(description="the 90th percentile of them")]
-    budget_left: Annotated[float, Field(description="the share of the budget of all blocks that is left")]
+    budget_left: Annotated[float, Field(description="the remaining share of the budget of all blocks")]
 
 
 class RefusedOut(Wire):

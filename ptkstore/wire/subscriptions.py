@@ -30,7 +30,7 @@ class SubscriptionOut(Wire):
 
     id: str
     ptk_id: str
-    team: Annotated[str, Field(description="whose it is; empty if it was made in the store's home")]
+    team: Annotated[str, Field(description="the team that owns it; empty if it was made in the store's home")]
     endpoint: str
     key: Annotated[str | None, Field(description="of the stream in Redis; null for a webhook")]
     heard_of_version: int

@@ -49,7 +49,7 @@ def export_consumer_repo(
             packed = settings.online_store == "packed"
             online = RedisOnline.from_url(redis_url or adapters.redis_url, packed=packed)
         elif redis_url is not None:
-            raise InvalidRequest("online rows of this store do not lie in Redis: leave --redis-url out")
+            raise InvalidRequest("online rows of this store are not in Redis: leave --redis-url out")
         return write_consumer_repo(
             folder,
             registry_url=registry_url or adapters.feast_registry_url,

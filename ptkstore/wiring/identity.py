@@ -12,6 +12,7 @@ from ptkstore.application.identity import (
     create_team,
     grant_role,
     issue_token,
+    known_teams,
     read_audit_log,
     record_action,
     revoke_token,
@@ -136,8 +137,17 @@ class Identity:
             clock=self._adapters.clock,
         )
 
-    def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
-        return read_audit_log.read_audit_log(after, limit, team=team, begin=self._adapters.read)
+    def known_teams(self) -> tuple[str, ...]:
+        """Return teams that were created or own something."""
+        with self._adapters.read() as uow:
+            return known_teams.known_teams(uow)
+
+    def audit_log(
+        self, after: int = 0, limit: int = 100, *, team: str | None = None, knows_teams: bool = True
+    ) -> Sequence[AuditEntry]:
+        return read_audit_log.read_audit_log(
+            after, limit, team=team, knows_teams=knows_teams, begin=self._adapters.read
+        )
 
     def answer_once(
         self,

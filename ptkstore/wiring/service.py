@@ -193,7 +193,7 @@ class Service(Reading, Subscribing, PtkChanging):
 
     def unlisted_names(self) -> Mapping[str, Names]:
         return {
-            "team": lambda _: self.identity.teams(),
+            "team": lambda _: self.identity.known_teams(),
             "token": lambda _: [token.id for token in self.identity.tokens()],
         }
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from ptklib import CountFeaturizer, DPEstimator, PrivacyLoss
-from ptklib.checks import check_ptk_estimator, parametrize_with_ptk_checks, ptk_checks
+from ptklib import CountFeaturizer, DPEstimator, HistoricalStatistics, PrivacyLoss
+from ptklib.checks import check_ptk_estimator, examine, parametrize_with_ptk_checks, ptk_checks
 from ptklib.checks import contract as c
 from ptklib.checks.arrays import array_form
 from ptklib.checks.event_diff import differences
@@ -293,3 +293,16 @@ def test_a_threshold_is_one_draw_and_comparisons_any_number() -> None:
     assert differences(threshold.loss.event, draws) == []
     assert differences(threshold.loss.event, draws[1:])
     assert differences(threshold.loss.event, [*draws, Draw("DiscreteLaplace", 77.0, 1)])
+
+
+def test_an_examination_says_how_many_trainings_are_done_and_may_come() -> None:
+    told: list[tuple[int, int]] = []
+    estimator = HistoricalStatistics(domains={"hour": [0, 1]}, statistics="count", epsilon=0.5)
+    found = examine(estimator, runs=100, tell=lambda done, of: told.append((done, of)))
+    looks = sum(one.audit.runs + (0 if one.twin is None else one.twin.runs) for one in found)
+    assert [done for done, _ in told] == list(range(1, looks + 1))
+    assert told[0] == (1, 600)
+    assert all(done <= of for done, of in told)
+    expected = [of for _, of in told]
+    assert expected == sorted(expected, reverse=True)
+    assert told[100][1] == 600  # its twin may look twice

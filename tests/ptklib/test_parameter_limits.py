@@ -143,7 +143,7 @@ def test_what_cannot_be_fitted_is_refused_before_data_are_read(name: str) -> Non
     (example,) = (one for one in EXAMPLES if one.name == name)
     parameter, values = REFUSED[name]
     for value in values:  # type: ignore[attr-defined]
-        with pytest.raises(InvalidParameterError, match=r"too wide or too narrow|must lie in"):
+        with pytest.raises(InvalidParameterError, match=r"too wide or too narrow|must be in"):
             with_limit(clone(example.estimator), parameter, value).declared_loss()
 
 

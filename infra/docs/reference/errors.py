@@ -83,7 +83,7 @@ def page() -> str:
     parts.append("## Without a class of errors\n")
     parts.append(_section(e.PtkStoreError))
     for code, (status, meaning, advice) in PLAIN.items():
-        parts.append(f"### {code}\n{meaning}\n\n- **HTTP status**: {status}\n- **What to do**: {advice}\n")
+        parts.append(f"### {code}\n{meaning}\n\n- **HTTP status**: {status}\n- **Remedy**: {advice}\n")
     parts.extend(_devices())
     parts.extend(_library())
     return "\n".join(parts)
@@ -106,7 +106,7 @@ def _section(kind: type[e.PtkStoreError]) -> str:
     exit_code = 2 if issubclass(kind, e.InvalidRequest) else 1
     status = next(problems.STATUS[one] for one in kind.__mro__ if one in problems.STATUS)
     return (
-        f"### {kind.code}\n{meaning}\n\n- **What to do**: {ADVICE[kind.code]}\n"
+        f"### {kind.code}\n{meaning}\n\n- **Remedy**: {ADVICE[kind.code]}\n"
         f"- **HTTP status**: {status}\n- **Exit code of `ptk`**: {exit_code}\n"
         f"- **Python**: `{kind.__module__}.{kind.__name__}`\n"
     )

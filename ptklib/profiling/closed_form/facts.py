@@ -44,7 +44,7 @@ class Facts:
     def __post_init__(self) -> None:
         for name in ("spread", "mean_reach"):
             if not 0 < finite_number(getattr(self, name), name) <= 1:
-                raise InvalidParameterError(f"{name} must lie in (0, 1], in half widths of the bounds")
+                raise InvalidParameterError(f"{name} must be in (0, 1], in half widths of the bounds")
         for name in ("total_variance", "frobenius", "mean_norm"):
             value = getattr(self, name)
             if value is not None and finite_number(value, name) < 0:

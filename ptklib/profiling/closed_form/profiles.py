@@ -44,7 +44,7 @@ def formula_profile(
     """
     if not 0 < target < 1:
         raise InvalidParameterError(
-            f"target must lie between 0 and 1, the range of the error, both excluded; it is {target:g}"
+            f"target must be between 0 and 1, the range of the error, both excluded; it is {target:g}"
         )
     most, spec, points = _public(rows), estimator.to_spec(), []
     for epsilon in check_epsilons(epsilons):

@@ -136,7 +136,7 @@ class RegistryDatabase:
         except sqlalchemy.exc.OperationalError as error:
             if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
                 raise
-            raise Unavailable("another session holds the write lock of the Feast registry") from None
+            raise Unavailable("another session has the write lock of the Feast registry") from None
 
     def _held(self, connection: Connection) -> bool:
         """Lock the row, and tell whether there is one."""

@@ -125,9 +125,7 @@ class FileKeyStore(ServiceLock):
             mark = read_mark(mark_path, window.stream)
             seen = advanced(mark, journal, window.stream)
             if not seen.digest:
-                raise CatalogBehind(
-                    f"the journal of stream {window.stream!r} holds no spend; it opens nothing"
-                )
+                raise CatalogBehind(f"the journal of stream {window.stream!r} has no spend; it opens nothing")
             self._check_policy(window.stream, journal)
             self._keep_first(window.stream, journal)
             if spend is not None and journal.digest_at(window.stream, spend[0]) != spend[1]:

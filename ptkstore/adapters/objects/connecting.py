@@ -60,7 +60,7 @@ def connected(url: str) -> tuple[fsspec.AbstractFileSystem, str, tuple[type[Base
     authority = rest.partition("/")[0]
     credentials = authority.rpartition("@")[0]
     if ":" in credentials or (scheme in {"s3", "s3a"} and (credentials or "?" in rest or "#" in rest)):
-        raise InvalidRequest(f"a {scheme}:// URL here holds no credentials or options: use the environment")
+        raise InvalidRequest(f"a {scheme}:// URL here has no credentials or options: use the environment")
     if scheme not in {"s3", "s3a"}:
         filesystem, root = url_to_fs(url, use_listings_cache=False)
         return filesystem, root, (OSError,)

@@ -103,7 +103,7 @@ class FsspecLake:
 
     def _create(self, path: str, content: bytes) -> None:
         if not self._place.create(path, content) and self._place.read(path) != content:
-            raise InvariantBroken(f"the lake holds other bytes at {path}; a version is never written twice")
+            raise InvariantBroken(f"the lake has other bytes at {path}; a version is never written twice")
 
 
 def _folder(ptk_id: str, number: int) -> str:

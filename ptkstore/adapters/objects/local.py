@@ -40,7 +40,7 @@ class LocalPlace:
         """Return the path of a file from its absolute path."""
         prefix = f"{self._root}/"
         if not address.startswith(prefix) or ".." in address.split("/"):
-            raise InvalidRequest("that file does not lie in this tree")
+            raise InvalidRequest("that file is not in this tree")
         return address.removeprefix(prefix)
 
     def create(self, path: str, content: bytes) -> bool:

@@ -42,7 +42,7 @@ class RemotePlace:
     def relative(self, address: str) -> str:
         """Return the path of an object from its address."""
         if not address.startswith(f"{self._url}/"):
-            raise InvalidRequest("that file does not lie in this tree")
+            raise InvalidRequest("that file is not in this tree")
         return address.removeprefix(f"{self._url}/")
 
     def create(self, path: str, content: bytes) -> bool:

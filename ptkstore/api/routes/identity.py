@@ -151,7 +151,7 @@ def withdraw_role(
     caller.identity.withdraw(Grant(team, stream, Role(role)))
 
 
-@resource.route("GET", "/audit-log", Action.AUDIT_READ, response_model=Page[AuditOut])
+@resource.route("GET", "/audit-log", Action.AUDIT_READ, problems=(404,), response_model=Page[AuditOut])
 def read_audit_log(
     caller: WhoAsks,
     cursor: Cursor = None,
@@ -165,7 +165,9 @@ def read_audit_log(
 
     Oldest first. It has ids and fixed codes, never a row, a value or a count.
     """
-    entries = caller.identity.audit_log(max(after, number_in(cursor)), limit, team=team)
+    entries = caller.identity.audit_log(
+        max(after, number_in(cursor)), limit, team=team, knows_teams=caller.principal.administers
+    )
     return {
         "items": [{**asdict(entry), "at": entry.at.isoformat()} for entry in entries],
         "next_cursor": cursor_at(str(entries[-1].number)) if len(entries) == limit else None,

@@ -19,7 +19,7 @@ from ptkstore.wire.notices import NoticeOut
 resource = Resource("notices")
 
 
-@resource.route("GET", "/notices", Action.NOTICE_LIST, response_model=Page[NoticeOut])
+@resource.route("GET", "/notices", Action.NOTICE_LIST, problems=(404,), response_model=Page[NoticeOut])
 def list_notices(
     caller: WhoAsks,
     cursor: Cursor = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from ptkstore.application.identity.known_teams import check_team
 from ptkstore.domain.identity import Principal
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, NotAllowed
@@ -29,11 +30,19 @@ def notices_of(
     ----------
     since : datetime, optional
         Older ones are left out, and not skipped either.
+
+    Raises
+    ------
+    UnknownName
+        There is no such team.
     """
     if skip < 0:
         raise InvalidRequest("a list begins at its first notice")
     with begin() as uow:
-        return uow.notices(team, since=since, skip=skip, limit=limit, newest=newest)
+        notices = uow.notices(team, since=since, skip=skip, limit=limit, newest=newest)
+        if team is not None and not notices and not skip:
+            check_team(team, uow)
+        return notices
 
 
 def readable_team(principal: Principal, requested_team: str | None) -> str | None:

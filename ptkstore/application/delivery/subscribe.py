@@ -103,7 +103,7 @@ def rotate_secret(
     with begin() as uow:
         subscription = uow.subscriptions.get(subscription_id)
     if subscription.stream_key is not None:
-        raise InvalidRequest("what goes to a Redis stream is not signed")
+        raise InvalidRequest("messages to a Redis stream are not signed")
     secret, now = new_secret(), clock.now()
     keys.rotate_secret(subscription_id, secret, now, now + overlap)
     return secret

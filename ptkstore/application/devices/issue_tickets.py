@@ -62,7 +62,7 @@ def issue_tickets(
     if ptk.has_given_up:
         raise Conflict(
             f"PTK {ptk_id} was given up, as no version of it was accepted in time: reports would be lost for nothing. "
-            "Its team goes on by ptk resume"
+            "Its team continues it by ptk resume"
         )
     _, epoch = epoch_of(ptk_id)
     expires = expiry_of(clock.now())

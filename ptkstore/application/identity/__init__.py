@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ptkstore.application.identity import create_team as create_team
     from ptkstore.application.identity import grant_role as grant_role
     from ptkstore.application.identity import issue_token as issue_token
+    from ptkstore.application.identity import known_teams as known_teams
     from ptkstore.application.identity import read_audit_log as read_audit_log
     from ptkstore.application.identity import record_action as record_action
     from ptkstore.application.identity import revoke_token as revoke_token

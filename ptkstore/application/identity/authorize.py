@@ -52,7 +52,7 @@ def holder_of(token_id: str, *, begin: Read, clock: Clock) -> Principal:
     with begin() as uow:
         token = uow.identities.token(token_id)
     if token is None or not token.holds(clock.now()):
-        raise Unauthenticated("the token holds no more")
+        raise Unauthenticated("the token is not valid any more")
     return Principal(token.team, token.id, token.scopes)
 
 

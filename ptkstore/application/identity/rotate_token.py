@@ -30,7 +30,7 @@ def rotate_token(
     with begin() as uow:
         old = uow.identities.lock_token(token_id)
         if not old.holds(now):
-            raise Refused(f"token {old.prefix} holds no more; issue a new one")
+            raise Refused(f"token {old.prefix} is not valid any more; issue a new one")
         life = old.expires_at - old.created_at
         token, text = new_token(replace(old, created_at=now, expires_at=now + life))
         uow.identities.add_token(token)

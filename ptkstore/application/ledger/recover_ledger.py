@@ -51,7 +51,7 @@ class Recovered:
     versions_adopted: int = 0
     ptks_to_register: tuple[str, ...] = ()
     stopped: bool = False
-    """Whether it was left as it is: its journal holds another policy than the key store, which opens nothing for it."""
+    """Whether it was left as it is: its journal has another policy than the key store, which opens nothing for it."""
 
 
 def recover_ledger(

@@ -20,10 +20,10 @@ NO_NEW_TEST_ROWS: Final = "no-new-test-rows"
 class Training:
     """A training on a window, or on several of which `window` is the newest and `oldest_window` the oldest.
 
-    `look` says which try on this newest window it is, from 1 on. `version` is what it made; `code` says why it ended
-    without one: also why its validation did, or that its state waits for its verdict. `ended_at` is the tick that it
-    ended on, or when its owner was told, and None where neither is on record. When it began, how often it was tried and
-    what it was planned with is not told.
+    `look` is the number of the try on this newest window, from 1 on. `version` is what it made; `code` says why it
+    ended without one: also why its validation did, or that its state waits for its verdict. `ended_at` is the tick that
+    it ended on, or when its owner was told, and None where neither is on record. When it began, how often it was tried
+    and what it was planned with is not told.
     """
 
     ptk_id: str

@@ -270,7 +270,7 @@ def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
         files = state_files_of(version, lake)
     except UnknownName:
         if not lake.ptk_ids():  # another folder or bucket, or one that is not mounted
-            raise Unavailable("the lake holds none of the versions that were placed in it") from None
+            raise Unavailable("the lake has none of the versions that were placed in it") from None
         return None
     except CorruptObject:
         return None

@@ -68,6 +68,6 @@ def _refuse_a_second_output(version: Version, lake: Lake) -> None:
         return
     if not lake.holds(version):  # else another worker placed it just now
         raise InvariantBroken(
-            f"the lake holds another version {version.number} of {version.ptk_id}: "
+            f"the lake has another version {version.number} of {version.ptk_id}: "
             "this catalog was restored or copied"
         )

@@ -68,7 +68,7 @@ def close_windows(
     """
     now = clock.now()
     if until is not None and until > now:
-        raise InvalidRequest("until lies in the future; a window cannot close before its end")
+        raise InvalidRequest("until is in the future; a window cannot close before its end")
     most_in_all = MAX_WINDOWS if at_most is None else at_most
     closed: list[WindowId] = []
     allowed = done = False

@@ -67,7 +67,7 @@ def _form_of(kind: pa.DataType) -> Callable[[Any], bytes]:
         return lambda value: _digest(b"i" + value.to_bytes(8, "little", signed=True))
     if pa.types.is_large_string(kind):
         return lambda value: _digest(b"s" + value.encode())
-    raise InvariantBroken("a unit column holds integers or text")
+    raise InvariantBroken("a unit column has integers or text")
 
 
 def _digest(content: bytes) -> bytes:

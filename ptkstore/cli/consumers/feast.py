@@ -10,7 +10,9 @@ from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, Done, Home, answers, check_home, console, print_json, said
 
-feast_app = typer.Typer(no_args_is_help=True, help="What consumers need to read features by plain Feast.")
+feast_app = typer.Typer(
+    no_args_is_help=True, help="Files that consumers need to read features by plain Feast."
+)
 
 _NOTE = (
     "whoever may connect to a PostgreSQL server can hold up its writes: readers whom you do not trust that far need a "
@@ -54,7 +56,7 @@ def grant(
 @feast_app.command("export")
 @answers
 def export(
-    folder: Annotated[Path, typer.Argument(help="Where the feature_store.yaml of the consumer goes.")],
+    folder: Annotated[Path, typer.Argument(help="The directory for the feature_store.yaml of the consumer.")],
     registry_url: Annotated[
         str | None,
         typer.Option(

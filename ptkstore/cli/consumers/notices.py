@@ -18,4 +18,5 @@ def notices(
     since: Annotated[datetime | None, typer.Option(formats=DATES, help="Notices since then, in UTC.")] = None,
 ) -> Rows:
     """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
-    return Rows(store.notices(team, utc(since)), "Notices", "no notices yet")
+    nothing = "no notices yet" if team is None and since is None else "no notices match"
+    return Rows(store.notices(team, utc(since)), "Notices", nothing)

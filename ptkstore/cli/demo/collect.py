@@ -190,7 +190,7 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
         }
         for row in made.lookups
     ]
-    title = "What a consumer reads through Feast, beside the truth (never published)"
+    title = "Features that a consumer reads through Feast, beside the truth (never published)"
     print_rows(rows, as_json=False, title=title, nothing="", number=_number)
     versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g})" for p in made.ptks)
     console.print(f"published, with losses summed over windows: {versions}")

@@ -81,7 +81,7 @@ def first_day(table: pa.Table) -> date:
     it has at least a tenth of the rows that an even spread over the month would give it.
     """
     if table.num_rows == 0:
-        raise InvalidRequest("the file holds no trip with a pickup time")
+        raise InvalidRequest("the file has no trip with a pickup time")
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[us]")
     months, sizes = np.unique(times.astype("datetime64[M]"), return_counts=True)
     # a file of more than 100 months has no month with 1 % of the rows: take the fullest then

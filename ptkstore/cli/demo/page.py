@@ -18,7 +18,7 @@ _HEAD: Final = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-<title>PTK demo - holds true values, do not share</title>
+<title>PTK demo - contains true values, do not share</title>
 <style>{style}</style></head>"""
 
 _TOP: Final = """<p class="alarm" role="alert">{warning}</p>
@@ -40,7 +40,7 @@ _BUDGET: Final = """A block is one part of one window; it loses privacy only thr
 Spent is irrevocable, reserved may still be given back."""
 
 _VERSIONS: Final = """Each dot is a state that became readable in Feast, above the newest window it learnt
-from. States continue: version 3 holds what versions 1 and 2 knew."""
+from. States continue: version 3 contains what versions 1 and 2 knew."""
 
 _PTKS: Final = "Rows granted are planned from public rates, never counted."
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 WARNING: Final = (
-    "This report holds TRUE VALUES of the input beside the released ones. They have no privacy protection: "
+    "This report contains TRUE VALUES of the input beside the released ones. They have no privacy protection: "
     "do not share it, and do not keep it where others read."
 )
 FORMAT_VERSION: Final = 1

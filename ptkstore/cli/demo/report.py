@@ -34,7 +34,7 @@ def check_target(path: str | Path, home: str | Path) -> tuple[Path, Path]:
     # not lie in a home that does not exist
     if Path(home).exists() and any(f.samefile(home) for f in (folder, *folder.parents)):
         raise InvalidRequest(
-            f"the report holds true values: write it outside the PTK home {home}, not to {target}"
+            f"the report contains true values: write it outside the PTK home {home}, not to {target}"
         )
     # links in the last place are replaced, not followed, by `os.replace`
     return folder / target.name, (folder / target.name).with_suffix(".html")

@@ -115,7 +115,7 @@ def _input(data: Path | None, next_day: datetime | None, days: int) -> collect.I
     chosen = _between(table, start, start + days * DAY)
     if not chosen.num_rows:
         raise InvalidRequest(
-            f"{data.name} has no trips from {start.date()} on, where this home goes on; use another --home"
+            f"{data.name} has no trips from {start.date()} on, where this home continues; use another --home"
         )
     return collect.Input(chosen, data.name, start, ROWS_A_DAY_IN_FILES, days)
 

@@ -64,7 +64,7 @@ def true_values(
     about ``sqrt(n * share * (1 - share))`` rows for a count.
     """
     if not 0 < train_share <= 1:
-        raise InvalidRequest("the train share must lie in (0, 1]")
+        raise InvalidRequest("the train share must be in (0, 1]")
     rows = _rows_between(table, start, end)
     params = estimator["params"]
     return [replace(lookup, true_value=_true_value(rows, lookup, params, train_share)) for lookup in lookups]

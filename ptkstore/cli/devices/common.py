@@ -11,7 +11,7 @@ import typer
 
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Refused, Unavailable
 
-Folder = Annotated[Path, typer.Argument(help="The folder of the device, which holds its odometer.")]
+Folder = Annotated[Path, typer.Argument(help="The folder of the device, which contains its odometer.")]
 
 
 @contextmanager

@@ -49,7 +49,7 @@ _FIELDS = {
 @answers
 def odometer(
     folder: Folder,
-    by: Annotated[By, typer.Option(help="What reports are added up by.")] = By.PTK,
+    by: Annotated[By, typer.Option(help="The key by which reports are added up.")] = By.PTK,
     as_json: AsJson = False,
 ) -> None:
     """Show what a device has lost so far, and what it may still lose.

@@ -79,8 +79,8 @@ def create_token(
     admin: Annotated[
         bool, typer.Option("--admin", help=f"For an administrator, of the team {ADMINISTRATORS} by default.")
     ] = False,
-    days: Annotated[int, typer.Option(min=1, max=366, help="How long it holds.")] = 90,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    days: Annotated[int, typer.Option(min=1, max=366, help="How long it is valid.")] = 90,
+    label: Annotated[str, typer.Option(help="The purpose of the token.")] = "",
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +105,9 @@ def create_token(
 def rotate_token(
     store: HomeStore,
     token_id: TokenId,
-    overlap_hours: Annotated[float, typer.Option(min=0, help="How long the old one holds beside it.")] = 24.0,
+    overlap_hours: Annotated[
+        float, typer.Option(min=0, help="How long the old one stays valid beside it.")
+    ] = 24.0,
 ) -> Done:
     """Put a new token in the place of one; its text is shown this once."""
     name = _id(token_id)
@@ -184,7 +186,8 @@ def audit_log(
         }
         for entry in store.service.identity.audit_log(after, limit, team=team)
     ]
-    return Rows(rows, "Audit trail", "no actions are on record yet")
+    nothing = "no actions are on record yet" if team is None and not after else "no actions on record match"
+    return Rows(rows, "Audit trail", nothing)
 
 
 def _id(text: str) -> str:

@@ -153,7 +153,7 @@ def recover(store: HomeStore, as_json: AsJson = False) -> None:
     for one in outcomes if not as_json else ():
         if one.stopped:
             console.print(
-                f"{one.stream}: [red]stopped[/]; its journal holds another policy than the key store, so nothing of it "
+                f"{one.stream}: [red]stopped[/]; its journal has another policy than the key store, so nothing of it "
                 f"is opened. `ptk ledger verify {one.stream}` says what to put back; then recover again"
             )
         elif one.in_step:
@@ -243,7 +243,7 @@ def check(
     elif result.fault:
         console.print(f"[red]{escape(result.fault)}[/]")
     else:
-        console.print(f"[green]the signature holds[/], by the key {escape(result.public_key)}")
+        console.print(f"[green]the signature is valid[/], by the key {escape(result.public_key)}")
         if public_key is None:
             console.print("that key came with the file: compare it with your own copy, or give --public-key")
         for name, value in result.summary.items():

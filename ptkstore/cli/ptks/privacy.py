@@ -10,6 +10,9 @@ from ptkstore.cli.output import REFUSED, AsJson, console, in_home, print_json, p
 from ptkstore.sdk.repository.auditing import RUNS, RUNS_MAX, RUNS_MIN
 from ptkstore.sdk.store import HomeStore
 
+_AUDITS_MOST = 6
+"""Audits of one PTK, two of which may look twice; the real number is known as they end."""
+
 
 @in_home
 def examine(
@@ -24,8 +27,11 @@ def examine(
 
     Reads no row and spends no budget. Exit code 1 when the outputs contradict the declared loss.
     """
-    with progress(f"training {ptk_id} on synthetic rows, {runs:,} times for each audit"):
-        audits = store.test_privacy(ptk_id, runs)
+    first = f"looking for the rows that show the most of {ptk_id}"
+    with progress(first, _AUDITS_MOST * runs) as tell:
+        audits = store.test_privacy(
+            ptk_id, runs, tell=lambda done, of: tell(f"training {ptk_id} on synthetic rows", done, of)
+        )
     contradicted = any(each.audit.verdict == "contradicted" for each in audits)
     if as_json:
         print_json(

@@ -15,4 +15,4 @@ def sandbox(home: Home = None, as_json: AsJson = False) -> None:
     """
     with open_home(home) as store:
         store.service.sandbox.check()
-    Done({"sandbox": "works"}, "the sandbox holds: team code can be run here").show(as_json=as_json)
+    Done({"sandbox": "works"}, "the sandbox works: team code can be run here").show(as_json=as_json)

@@ -19,9 +19,9 @@ _FILES: Final = ("team.toml", "ptks.py", "trip_counts.py", "README.md", ".github
 
 @answers
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to begin; here by default.")] = Path(
-        "."
-    ),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="The directory of the new repository; here by default.")
+    ] = Path("."),
     team: Annotated[
         str | None, typer.Option(help="The name of the team; that of the directory by default.")
     ] = None,

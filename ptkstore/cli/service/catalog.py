@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,11 +21,16 @@ from ptkstore.cli.output import (
     console,
     print_json,
     progress,
+    said,
 )
 from ptkstore.ports.operations import SchemaState
+from ptkstore.settings import CATALOG, Settings
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service
+
+MEGABYTE = 1_000_000
+LOOK_SECONDS = 0.5
 
 catalog_app = typer.Typer(no_args_is_help=True, help="The schema of the catalog, and its upgrades.")
 
@@ -86,10 +93,34 @@ def backup(
 
     The copy has no keys. Never keep keys beside it.
     """
-    with closing(_service(home)) as service, progress(f"copying the catalog to {file.name}"):
+    with closing(_service(home)) as service, _growing(file, service.settings):
         service.catalog_schema.copy_to(file.absolute())
     text = f"the catalog was copied to {escape(str(file))}"
     Done({"file": str(file)}, text, soft_wrap=True).show(as_json=as_json)
+
+
+@contextmanager
+def _growing(file: Path, settings: Settings) -> Iterator[None]:
+    """Show how much of a copy is written, as far as the file beside the catalog tells."""
+    catalog = settings.root / CATALOG
+    whole = catalog.stat().st_size if settings.database_url is None else 0
+    text, ended = f"copying the catalog to {file.name}, MB", Event()
+    with progress(text, max(1, whole // MEGABYTE) if whole else None) as tell:
+
+        def look() -> None:
+            while not ended.wait(LOOK_SECONDS):
+                with suppress(OSError):
+                    tell(text, file.stat().st_size // MEGABYTE)
+
+        watching = Thread(target=look, daemon=True)
+        if said.is_terminal:
+            watching.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if watching.ident is not None:
+                watching.join()
 
 
 def _service(home: Path | None) -> Service:

@@ -42,7 +42,7 @@ def ui(
     team: Annotated[
         str | None,
         typer.Option(
-            help="Whose pages to see: by default the one team that owns streams, else administrators."
+            help="The team whose pages you see: by default the one team that owns streams, else administrators."
         ),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open a browser, or only print the link.")] = True,

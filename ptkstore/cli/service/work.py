@@ -20,7 +20,7 @@ def work(
         ),
     ] = 1,
 ) -> Done:
-    """Do due work on this machine until none is left, then end; `ptk up` does it for good.
+    """Do all due work on this machine, then end; `ptk up` does it for good.
 
     It waits for work that others do and for the next publish tick. It closes no window: the schedule of `ptk up` and
     `ptk close` do. It does not retry a delivery that failed.

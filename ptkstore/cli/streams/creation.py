@@ -45,9 +45,10 @@ def create(
     ],
     time_column: Annotated[str, typer.Option(help="The event-time column.")],
     epsilon: Annotated[
-        float | None, typer.Option(help="What a block may lose in all; needed unless rows stay on devices.")
+        float | None,
+        typer.Option(help="The most that a block may lose in all; needed unless rows stay on devices."),
     ] = None,
-    delta: Annotated[float, typer.Option(help="What a block may lose in all.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The most that a block may lose in all.")] = 0.0,
     origin: Annotated[
         str | None, typer.Option(help="UTC start of the first window; the present window by default.")
     ] = None,

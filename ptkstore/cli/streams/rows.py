@@ -98,7 +98,7 @@ def forget(
         unit = sys.stdin.readline().rstrip("\r\n")
     with progress(f"erasing from the windows of {stream} that are kept"):
         store.forget(stream, unit)
-    text = f"no kept window of {stream} holds rows of this unit; spent budget and published states stay"
+    text = f"no kept window of {stream} has rows of this unit; spent budget and published states stay"
     return Done({"stream": stream, "forgotten": True}, text)
 
 

@@ -10,6 +10,9 @@ from rich.markup import escape
 from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, progress, reads
 from ptkstore.sdk import Store
 
+SECONDS_MOST = 10
+"""About as long as the largest simulation takes; a larger one is refused (`MOST_STEPS`)."""
+
 
 @reads
 def simulate(
@@ -38,7 +41,9 @@ def simulate(
     what their profiles and versions have released. Nothing is changed.
     """
     chosen = {} if scheduler is None else {"schedulers": scheduler}
-    with progress(f"simulating {counted(windows, 'window')} of {stream}"):
+    with progress(
+        f"simulating {counted(windows, 'window')} of {stream}, which takes some {SECONDS_MOST} seconds at most"
+    ):
         found = store.simulate(
             stream,
             rate=rate,

@@ -61,15 +61,13 @@ class Charge:
         if not all(0 < amount <= SATURATED for amount in self.amounts) or not self.amounts:
             raise InvalidRequest("a charge is positive in every coordinate")
         if not 0 <= self.delta_atto <= ATTO:
-            raise InvalidRequest("a charge's delta lies in [0, 1]")
+            raise InvalidRequest("a charge's delta is in [0, 1]")
 
     @classmethod
     def of(cls, curve: tuple[float, ...], delta: float) -> Charge:
         """Return the charge of upper bounds `curve` (one per coordinate, infinity allowed) and `delta`: rounded up."""
         if any(math.isnan(amount) or amount < 0 for amount in curve) or not 0 <= delta <= 1:
-            raise InvalidRequest(
-                "a curve has no negative and no missing amount, and its delta lies in [0, 1]"
-            )
+            raise InvalidRequest("a curve has no negative and no missing amount, and its delta is in [0, 1]")
         amounts = tuple(
             SATURATED if amount >= SATURATED / NANO else max(1, math.ceil(amount * (1 + _MARGIN) * NANO))
             for amount in curve

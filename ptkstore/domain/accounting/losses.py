@@ -21,7 +21,7 @@ def checked_epsilon(value: object, what: str = "epsilon", most: Decimal = MAX_EP
     """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [1e-6, `most`]."""
     number = _decimal(value, what)
     if not MIN_EPSILON <= number <= most:
-        raise InvalidRequest(f"{what} must lie in [1e-6, {most}], not {number:.6g}")
+        raise InvalidRequest(f"{what} must be in [1e-6, {most}], not {number:.6g}")
     return number
 
 
@@ -29,7 +29,7 @@ def checked_delta(value: object, what: str = "delta") -> Decimal:
     """Return `value` as an exact decimal, or raise `InvalidRequest` unless it is a number in [0, 1e-2]."""
     number = _decimal(value, what)
     if not 0 <= number <= MAX_DELTA:
-        raise InvalidRequest(f"{what} must lie in [0, 1e-2], not {number:.6g}")
+        raise InvalidRequest(f"{what} must be in [0, 1e-2], not {number:.6g}")
     return number
 
 

@@ -110,14 +110,14 @@ def check_sharing(sharing: Sharing, capacity: Loss) -> None:
     for ptk_id, share in sharing.reserved:
         split_ptk_id(ptk_id)
         if not isinstance(share, Decimal) or not 0 < share <= 1:
-            raise InvalidRequest(f"the reserved share of {ptk_id} must lie in (0, 1]")
+            raise InvalidRequest(f"the reserved share of {ptk_id} must be in (0, 1]")
     try:
         lines = sharing.lines(capacity)
     except Refused as error:
         raise InvalidRequest(f"a reserved share: {error}") from error
     for line, part in lines.items():
         if part.epsilon_nano < MIN_EPSILON * NANO:
-            raise InvalidRequest(f"line {line!r} is left with {part}, less than any PTK can use")
+            raise InvalidRequest(f"line {line!r} keeps {part}, less than any PTK can use")
     for context in {sharing._context_of(ptk_id) for ptk_id, _ in sharing.reserved}:
         taken = sum(share for ptk_id, share in sharing.reserved if sharing._context_of(ptk_id) == context)
         if taken > 1:

@@ -75,7 +75,7 @@ def signed(report: Mapping[str, Any], public_key: bytes, sign: Callable[[bytes],
     """Return the file of a report."""
     content = canonical_json({**report, "format": FORMAT})
     if _has_fraction(json.loads(content)):
-        raise InvariantBroken("a report holds a binary fraction")
+        raise InvariantBroken("a report contains a binary fraction")
     signature = {
         "algorithm": ALGORITHM,
         "public_key": public_key.hex(),

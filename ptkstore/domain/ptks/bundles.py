@@ -38,7 +38,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
         A path is none that a bundle can hold, or there are too many or too large files.
     """
     if not 1 <= len(files) <= BUNDLE_FILES_MAX:
-        raise InvalidRequest(f"a bundle holds 1 to {BUNDLE_FILES_MAX} files")
+        raise InvalidRequest(f"a bundle has 1 to {BUNDLE_FILES_MAX} files")
     paths = sorted(files)
     folded = [path.lower() for path in paths]
     if len(set(folded)) != len(folded):

@@ -126,7 +126,7 @@ class Allowances:
         if len({block.number for block in new}.difference(self._facts[0].tolist())) != len(new):
             raise InvalidRequest("a block has one room")
         if any(block.left_nano < 0 or block.left_atto < 0 for block in new):
-            raise InvalidRequest("what a block has left is never negative")
+            raise InvalidRequest("the rest of a block is never negative")
         facts = np.array([(b.number, b.window, b.coordinate, b.group) for b in new], dtype=np.int64).T
         free = np.array([(b.left_nano, b.left_atto) for b in new], dtype=np.int64).T
         wanted = np.array([_wants(groups, facts) for groups in self._groups], dtype=bool)
@@ -214,7 +214,7 @@ class Allowances:
         at = self._blocks_at(proposal)
         due = self._due(at, proposal.charge)
         if (self._free[:, at] < due).any():
-            raise InvalidRequest(f"what is free does not cover {proposal.ptk_id}")
+            raise InvalidRequest(f"the free budget does not cover {proposal.ptk_id}")
         self._free[:, at] -= due
 
     # what is read

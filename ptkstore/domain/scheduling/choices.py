@@ -104,7 +104,7 @@ def check_choices(
         )
     if not SIGNIFICANCE_MIN <= least <= SIGNIFICANCE_MAX or not most <= SIGNIFICANCE_MAX:
         raise InvalidRequest(
-            f"bounds on significance per epsilon lie between {SIGNIFICANCE_MIN:g} and {SIGNIFICANCE_MAX:g}"
+            f"bounds on significance per epsilon are between {SIGNIFICANCE_MIN:g} and {SIGNIFICANCE_MAX:g}"
         )
     if most <= least:
         raise InvalidRequest(

@@ -278,7 +278,7 @@ class Policy:
         if self.on_devices:
             return
         if self.rows_per_window > self.n_max:
-            raise InvalidRequest("rows_per_window must lie between 1 and n_max")
+            raise InvalidRequest("rows_per_window must be between 1 and n_max")
         if max(self.lateness, self.future_skew) > LONGEST:
             raise InvalidRequest("lateness and future skew are ten years at most")
         if self.lateness >= self.window * self.retention_windows:
@@ -340,7 +340,7 @@ class Policy:
             if self.unit_column is not None or self.max_rows_per_unit != 1:
                 raise InvalidRequest(
                     "a unit column and max_rows_per_unit are for the privacy units 'user-in-window' and 'user'; "
-                    "under 'record' each row stands for itself"
+                    "under 'record' each row is its own unit"
                 )
         elif self.unit_column is None:
             raise InvalidRequest(

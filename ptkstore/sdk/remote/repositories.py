@@ -90,7 +90,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
     try:
         body = json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:
-        raise InvalidRequest("what is declared holds a number or a text that JSON cannot tell") from None
+        raise InvalidRequest("the declaration has a number or a text that JSON cannot represent") from None
     if len(body) > EXCHANGE_BYTES_MAX:
         raise TooLarge(
             f"over HTTP what comes or changes on a stream at once has at most {EXCHANGE_BYTES_MAX} bytes as JSON, and "

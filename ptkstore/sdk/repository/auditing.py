@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ptklib.exceptions import PtklibError
@@ -15,11 +16,13 @@ RUNS = 2_000
 RUNS_MIN, RUNS_MAX = 200, 1_000_000
 
 
-def examine_ptk(spec: PtkSpec, runs: int = RUNS) -> list[Examination]:
+def examine_ptk(
+    spec: PtkSpec, runs: int = RUNS, tell: Callable[[int, int], object] | None = None
+) -> list[Examination]:
     """Audit the trainer of a PTK with its parameters and the budget its trainings are granted.
 
     Each audit takes `runs` trainings, from 200 to a million: the first at the PTK's own budget, the second at the one
-    at which an audit sees most.
+    at which an audit sees most. `tell` hears how many trainings are done, and how many there are at most.
 
     Raises
     ------
@@ -35,6 +38,6 @@ def examine_ptk(spec: PtkSpec, runs: int = RUNS) -> list[Examination]:
         trainer = estimator_from_spec(
             granted(spec.estimator, spec.loss.spendable_epsilon, spec.loss.spendable_delta)
         )
-        return examine(trainer, runs=runs)
+        return examine(trainer, runs=runs, tell=tell)
     except PtklibError as error:
         raise InvalidRequest(f"PTK {spec.ptk_id} cannot be audited: {error}") from error

@@ -151,7 +151,7 @@ def _content(root: Path, file: Path) -> bytes:
             return file.read_bytes()
         if place.is_symlink():
             raise InvalidRequest(
-                f"{place} is a link, and a bundle holds plain files: put the file itself there"
+                f"{place} is a link, and a bundle has plain files: put the file itself there"
             )
     raise AssertionError(file)
 

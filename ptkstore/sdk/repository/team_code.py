@@ -208,13 +208,13 @@ def source_of(folder: Path, declared_as: str, bundle: Mapping[str, Any]) -> Sour
             continue
         if path.is_symlink() or not path.is_file():
             raise InvalidRequest(
-                f"{name} is a link; a bundle holds plain files: leave it out by [bundle] exclude"
+                f"{name} is a link; a bundle has plain files: leave it out by [bundle] exclude"
             )
         files[name] = path.read_bytes()
         room -= len(files[name])
         if room < 0 or len(files) > BUNDLE_FILES_MAX:
             raise TooLarge(
-                f"the code of {folder} is more than a bundle holds ({BUNDLE_BYTES_MAX} bytes, {BUNDLE_FILES_MAX} "
+                f"the code of {folder} is more than a bundle may have ({BUNDLE_BYTES_MAX} bytes, {BUNDLE_FILES_MAX} "
                 "files): leave files out by [bundle] exclude in team.toml"
             )
     return Source(folder, files, declared_as)

@@ -92,7 +92,7 @@ def test_both_teams_hear_of_an_endpoint_that_was_disabled_and_no_other(
     assert all_items(api.acting(team="strangers"), "/v1/notices") == []
     assert all_items(admin, "/v1/notices") == [{**told, "team": "ads"}, {**told, "team": "taxi"}]
     assert all_items(admin, "/v1/notices", team="ads") == [{**told, "team": "ads"}]
-    assert all_items(admin, "/v1/notices", team="nobody") == []
+    assert all_items(admin, "/v1/notices", team="strangers") == []
     for client in (api.acting(team="taxi"), api.acting(team="ads"), admin):
         text = client.get("/v1/notices").text
         assert "127.0.0.1" not in text  # no endpoint
@@ -309,3 +309,19 @@ def ended(window: int, outcome: str | None, *, code: str | None = None, **more: 
 def told_of(world: World) -> list[tuple[str, str]]:
     with world.service.begin() as uow:
         return [(one.at.isoformat(), one.code) for one in uow.notices("taxi")]
+
+
+def test_an_unknown_team_is_named_to_administrators_and_to_nobody_else(api: Api, admin: httpx.Client) -> None:
+    leave(api.world, *words(1))
+    api.acting(Role.DEVELOPER, team="riders")
+    for path in ("/v1/notices", "/v1/audit-log"):
+        assert admin.get(path, params={"team": "riders"}).json()["items"] == []
+        refused = admin.get(path, params={"team": "rider"})
+        assert problem(refused) == (404, "unknown-name")
+        assert "did you mean 'riders'?" in refused.text
+    api.grant("audit", "*", Role.OFFICER)
+    officer = api.acting(Role.OFFICER, team="audit")
+    assert [
+        officer.get("/v1/audit-log", params={"team": one}).status_code for one in ("riders", "rider")
+    ] == [200, 200]
+    assert problem(officer.get("/v1/notices", params={"team": "rider"})) == (403, "not-allowed")

@@ -40,6 +40,7 @@ READING_USE_CASES = {
     "read_deliveries",
     "exposure",
     "read_notices",
+    "known_teams",
     "read_trainings",
 }
 NOT_NEEDED = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ptkstore
+from ptkstore.adapters.sql.migrating import SqlCatalogSchema
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.cli import output
 from ptkstore.cli.commands import COMMANDS
@@ -22,10 +24,17 @@ from ptkstore.cli.lazily import load
 from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.ptks.profiles import _line
+from ptkstore.cli.service import catalog
 from ptkstore.domain.durations import duration, duration_text
+from ptkstore.settings import CATALOG
 from tests.support.command_line import CREATE, Line
 from tests.support.local import local
+from tests.support.waiting import until
 from tests.support.world import trips
+
+
+def plain(screen: io.StringIO) -> str:
+    return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
 
 
 @pytest.fixture
@@ -96,6 +105,40 @@ def test_progress_with_a_number_of_steps_says_how_many_are_done(monkeypatch: pyt
     assert "storing [b].csv?[2J" in told
     assert "2/3" in told
     assert "--:--" in told or re.search(r"\d\d:\d\d", told)
+
+
+def test_a_total_may_change_while_steps_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "said", output._Terminal(file=screen, force_terminal=True, width=100))
+    with progress("training", 6000) as tell:
+        tell("training", 1999, 3999)
+    told = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert "1999/3999" in told
+
+
+def test_a_backup_says_how_much_is_written_where_somebody_looks(
+    ptk: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ptk.run("catalog", "backup", str(tmp_path / "quiet.db")).stderr == ""
+    assert json.loads(ptk.run("catalog", "backup", str(tmp_path / "b.db"), "--json").stdout)["file"].endswith(
+        "b.db"
+    )
+    screen = io.StringIO()
+    terminal = output._Terminal(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr(output, "said", terminal)
+    monkeypatch.setattr(catalog, "said", terminal)
+    monkeypatch.setattr(catalog, "MEGABYTE", 1_000)
+    monkeypatch.setattr(catalog, "LOOK_SECONDS", 0.001)
+    copied = SqlCatalogSchema.copy_to
+    size = (ptk.home / CATALOG).stat().st_size // 1_000
+
+    def slowly(schema: SqlCatalogSchema, path: Path) -> None:
+        copied(schema, path)
+        until(lambda: f"{path.stat().st_size // 1_000}/{size}" in plain(screen))
+
+    monkeypatch.setattr(SqlCatalogSchema, "copy_to", slowly)
+    ptk.run("catalog", "backup", str(tmp_path / "c.db"))
+    assert "copying the catalog to c.db, MB" in plain(screen)
 
 
 def test_the_age_of_a_profile_is_counted_so_too() -> None:

@@ -28,5 +28,5 @@ def test_an_odd_character_is_named_and_its_text_is_not(value: object, character:
     with pytest.raises(InvalidRequest) as refused:
         check_texts("config", value)
     assert str(refused.value) == (
-        f"config: a text holds the character {character}, which cannot be stored or shown"
+        f"config: a text has the character {character}, which cannot be stored or shown"
     )

@@ -40,9 +40,9 @@ TEST = {"metric": "loss", "epsilon": 0.5}
 REJECT = {**TEST, "reject_epsilon": 0.4}
 REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
     (SPEEDS, {**TEST, "metric": "beauty"}, 0.1, e.InvalidRequest, "the metric of accept is one of"),
-    (SPEEDS, {**TEST, "confidence": 0}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
-    (SPEEDS, {**TEST, "confidence": 1}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
-    (SPEEDS, {**TEST, "confidence": -0.5}, 0.1, e.InvalidRequest, r"confidence must lie in \(0, 1\)"),
+    (SPEEDS, {**TEST, "confidence": 0}, 0.1, e.InvalidRequest, r"confidence must be in \(0, 1\)"),
+    (SPEEDS, {**TEST, "confidence": 1}, 0.1, e.InvalidRequest, r"confidence must be in \(0, 1\)"),
+    (SPEEDS, {**TEST, "confidence": -0.5}, 0.1, e.InvalidRequest, r"confidence must be in \(0, 1\)"),
     (SPEEDS, {**TEST, "timeout": "30d"}, 0.1, e.InvalidRequest, "the stream keeps rows for 2d"),
     (SPEEDS, {**TEST, "timeout": "1h"}, 0.1, e.InvalidRequest, "shorter than the time between two trainings"),
     (SPEEDS, {**TEST, "timeout": "later"}, 0.1, e.InvalidRequest, "is no duration"),
@@ -70,7 +70,7 @@ REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
         e.PtkRejected,
         r"epsilon 1\.1; .* does not fit a test block",
     ),
-    (SPEEDS, {**REJECT, "reject_epsilon": 0}, 0.1, e.InvalidRequest, "reject_epsilon of accept must lie"),
+    (SPEEDS, {**REJECT, "reject_epsilon": 0}, 0.1, e.InvalidRequest, "reject_epsilon of accept must be"),
     (
         SPEEDS,
         {**REJECT, "reject_epsilon": True},
@@ -88,7 +88,7 @@ REFUSED: list[tuple[Any, dict[str, Any], float, type[e.PtkStoreError], str]] = [
     (LONG, {**REJECT, "metric": "accuracy"}, 0.9, e.InvalidRequest, "an accuracy has no exact bound"),
     (LINE, REJECT, 0.1, e.InvalidRequest, "a released model may lose less: leave reject_epsilon out"),
     (GROUPS, REJECT, 0.1, e.InvalidRequest, "no exact minimum of its loss, so nothing can be rejected"),
-    (SPEEDS, TEST, 1.0, e.InvalidRequest, "target must lie between 0 and 1"),
+    (SPEEDS, TEST, 1.0, e.InvalidRequest, "target must be between 0 and 1"),
     (SPEEDS, {**TEST, "patience": "1d"}, 0.1, e.InvalidRequest, "accept names what is validated"),
 ]
 

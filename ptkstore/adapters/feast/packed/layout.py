@@ -178,5 +178,5 @@ class Layouts:
         """Keep a layout as the store tells it."""
         layout = None if text is None else Layout.parsed(text)
         if layout is None or layout.id != wanted:
-            raise CorruptObject("packed rows lie without their layout")
+            raise CorruptObject("packed rows have no layout beside them")
         self.add(layout)

@@ -145,7 +145,7 @@ def _in_form(name: str, table: Any, schema: pa.Schema) -> pa.Table:
             f"table {name!r} has to be a table with exactly the columns {', '.join(schema.names)}"
         )
     if any(column.null_count for column in table.columns):
-        raise ValueError(f"table {name!r} holds missing values")
+        raise ValueError(f"table {name!r} has missing values")
     return table.select(schema.names).replace_schema_metadata(None).cast(schema)
 
 

@@ -72,7 +72,7 @@ def test_a_refusal_leaves_the_mark_where_it_was(
 
 
 def test_a_journal_without_spends_opens_nothing(store: FileKeyStore, sealed: bytes) -> None:
-    with pytest.raises(CatalogBehind, match="holds no spend"):
+    with pytest.raises(CatalogBehind, match="has no spend"):
         store.opening_key(WINDOW, Journal())
 
 

@@ -411,8 +411,8 @@ def test_the_settings_of_a_profile_are_checked_at_registration(world: World) -> 
         (asked(budget=0.4), "budget must pay for one training"),
         (asked(budget="all"), "must be a number"),
         (asked(growth=1), "growth above 1"),
-        (asked(confidence=2), "confidence must lie in"),
-        (asked(confidence=1 - 2**-53), "confidence must lie in"),  # divided by the tries none is left
+        (asked(confidence=2), "confidence must be in"),
+        (asked(confidence=1 - 2**-53), "confidence must be in"),  # divided by the tries none is left
         (asked(evaluation="mine"), "evaluation must be"),
         (asked(loss_bounds=[0, 1, 2]), "cannot be profiled"),
         (asked(drift=1e-4), "could never tell"),

@@ -391,7 +391,7 @@ def test_what_cannot_be_accepted_is_refused(world: World) -> None:
 
 
 def test_a_target_that_no_loss_can_miss_is_refused(world: World) -> None:
-    with pytest.raises(InvalidRequest, match="target must lie between 0 and 1"):
+    with pytest.raises(InvalidRequest, match="target must be between 0 and 1"):
         world.register(config=ACCEPTED, target=1.5)
 
 
@@ -453,6 +453,6 @@ def test_a_target_that_is_an_accuracy_is_no_loss_to_plan_with(world: World) -> N
             world.register(estimator=classes(), config={**ACCURATE, **more}, target=0.9)
     with pytest.raises(InvalidRequest, match="predicts no class"):
         world.register(config=ACCURATE)
-    with pytest.raises(InvalidRequest, match=r"accuracy must lie in \(0, 1\)"):
+    with pytest.raises(InvalidRequest, match=r"accuracy must be in \(0, 1\)"):
         world.register(estimator=classes(), config=ACCURATE, target=1)
     assert world.service.ptks() == ()

@@ -48,9 +48,15 @@ def test_the_words_left_for_every_team_are_shown(ptk: Line, world: World) -> Non
     assert (ads["team"], taxi["team"], taxi["code"]) == ("ads", "taxi", "subscription-disabled")
     assert ptk.json("notices", "--team", "ads") == [ads]
     assert ptk.json("notices", "--since", (NOW + timedelta(days=1)).strftime("%Y-%m-%d")) == [ads, taxi]
-    assert ptk.json("notices", "--team", "nobody") == []
     assert "subscription-disabled" in ptk.run("notices").output
-    assert "no notices yet" in ptk.run("notices", "--team", "nobody").output
+    ptk.run("team", "create", "quiet")
+    assert ptk.json("notices", "--team", "quiet") == []
+    assert "no notices match" in ptk.run("notices", "--team", "quiet").output
+    assert "no notices match" in ptk.run("notices", "--since", "2099-01-01").output
+    assert "there is no team 'quite'; did you mean 'quiet'?" in ptk.refused(
+        "notices", "--team", "quite", code=2
+    )
+    assert "see: ptk team list" in ptk.refused("notices", "--team", "nobody", code=2)
     assert "Ads" in ptk.refused("notices", "--team", "Ads", code=2)
 
 

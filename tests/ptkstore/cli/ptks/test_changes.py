@@ -96,21 +96,21 @@ def test_wrong_words_are_refused_in_one_line(taxi: Line) -> None:
             {"epsilons": [0.3, 0.5]},
             "0.6",
             ("1", "2.5"),
-            "with epsilons a PTK is planned by a formula: target must lie between 0 and 1, the range of the error, "
+            "with epsilons a PTK is planned by a formula: target must be between 0 and 1, the range of the error, "
             "both excluded; it is {}",
         ),
         (
             {"epsilons": [0.3, 0.5], "profile": {}},
             "0.4",
             ("0.5", "2.5"),
-            "PTK taxi.speed cannot be profiled: target must lie between 0 and 0.5, the lower half of loss_bounds, "
+            "PTK taxi.speed cannot be profiled: target must be between 0 and 0.5, the lower half of loss_bounds, "
             "both excluded; it is {}",
         ),
         (
             {"epsilons": [0.3, 0.5], "profile": {"evaluation": "eval", "loss_bounds": [0.2, 0.6]}},
             "0.3",
             ("0.2", "0.4"),
-            "PTK taxi.speed cannot be profiled: target must lie between 0.2 and 0.4, the lower half of loss_bounds, "
+            "PTK taxi.speed cannot be profiled: target must be between 0.2 and 0.4, the lower half of loss_bounds, "
             "both excluded; it is {}",
         ),
     ],

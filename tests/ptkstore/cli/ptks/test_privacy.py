@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from ptkstore.cli import output
 from ptkstore.cli.main import app
 from ptkstore.sdk import connect
 from tests.support.audits import halved_noise
@@ -77,3 +80,12 @@ def test_a_ptk_with_half_the_noise_is_contradicted(home: Path, monkeypatch: pyte
 )
 def test_wrong_use_is_told(home: Path, words: list[str], says: str) -> None:
     assert says in run(home, *words, code=2).stderr
+
+
+def test_it_says_how_many_trainings_are_done(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(home, PTK, "--runs", "200", "--json", code=0).stderr == ""
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "said", output._Terminal(file=screen, force_terminal=True, width=120))
+    json.loads(run(home, PTK, "--runs", "200", "--json", code=0).stdout)
+    told = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    assert re.search(rf"training {PTK} on synthetic rows .* \d+/(6|4|2)00 ", told)

@@ -77,7 +77,7 @@ def test_what_a_policy_says_of_units_and_blocks_is_shown(
     ("options", "says"),
     [
         (("--privacy-unit", "user"), "needs the column of the user's id: --unit-column"),
-        (("--unit-column", "rider"), "under 'record' each row stands for itself"),
+        (("--unit-column", "rider"), "under 'record' each row is its own unit"),
         (("--privacy-unit", "family"), "choose from record, user-in-window, user"),
         ((*IN_WINDOW, "--user-shards", "2"), "user shards are blocks of the privacy unit 'user'"),
         (("--block-by", "city"), "--block-by is COLUMN=V1,V2,..., not 'city'"),

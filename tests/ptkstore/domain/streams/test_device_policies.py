@@ -93,8 +93,8 @@ def test_its_limits_are_needed(missing: str) -> None:
     [
         ({"report_epsilon": 0.0}, "positive, finite number"),
         ({"report_epsilon": float("nan")}, "positive, finite number"),
-        ({"report_epsilon": 701.0}, r"must lie in \[1e-6, 700\]"),
-        ({"report_delta": 0.1}, r"must lie in \[0, 1e-2\]"),
+        ({"report_epsilon": 701.0}, r"must be in \[1e-6, 700\]"),
+        ({"report_delta": 0.1}, r"must be in \[0, 1e-2\]"),
         ({"reports_per_window": 0}, "between 1 and"),
         ({"reports_in_all": True}, "between 1 and"),
         ({"reports_per_window": 9}, "at most reports_in_all"),

@@ -329,5 +329,5 @@ def test_the_write_lock_outlives_the_servers_limits_for_transactions(registry, o
     monkeypatch.setattr("ptkstore.adapters.feast.backends.LOCK_WAIT_SECONDS", 1)
     with registry().exclusive():
         threading.Event().wait(4)
-        with pytest.raises(Unavailable, match="holds the write lock"), registry().exclusive():
+        with pytest.raises(Unavailable, match="has the write lock"), registry().exclusive():
             pass
