@@ -28,6 +28,7 @@ SHOTS: tuple[Shot, ...] = (
     ("console-overview-phone", "", 390, 844, "dark"),
     ("console-catalog", "ptks?q=hour", 1_280, 760, "light"),
     ("console-ptk", "ptks/taxi.speed_by_hour?plot=count", 1_280, 1_000, "light"),
+    ("console-lineage", "ptks/taxi.busy_hours#versions", 1_280, 1_150, "light"),
     ("console", "streams/taxi?by=ptk", 1_280, 1_280, "light"),
     ("console-stream-dark", "streams/taxi?by=ptk", 1_280, 1_280, "dark"),
 )
@@ -40,8 +41,15 @@ def filled(home: Path) -> Iterator[Api]:
     with Api(home) as api:
         world = api.world
         world.stream(retention_windows=40, rows_per_window=ROWS_PER_DAY)
-        world.register("speed_by_hour", epsilon=0.35, description="Mean speed by hour of the day.")
-        world.register("busy_hours", epsilon=0.2, description="How many trips begin in each hour.")
+        world.register(
+            "speed_by_hour", epsilon=0.35, description="Mean speed by hour of the day.", tags=["eta"]
+        )
+        world.register(
+            "busy_hours",
+            epsilon=0.2,
+            description="How many trips begin in each hour.",
+            tags=["eta", "staffing"],
+        )
         for day in range(DAYS):
             times = np.sort(rng.uniform(day, day + 1, ROWS_PER_DAY))
             hours = (times % 1 * 24).astype(np.int64)

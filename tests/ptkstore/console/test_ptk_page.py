@@ -242,6 +242,8 @@ def test_a_long_history_is_drawn_in_bounds() -> None:
     rows = {node.title: sources for node, sources in graph.rows}
     assert set(rows[f"{own} v9"]) == {"other.p0 v1", "other.p1 v1", "38 more versions", own}
     told = [{"id": f"sub_{number:016x}", "status": "active"} for number in range(500)]
+    assert len(graph.boxes) == 6
+    assert len(graph_of((), subscriptions=told).boxes) == 6
     assert "498 more" in {node.title for node, _ in graph_of((), subscriptions=told).rows}
     assert "earlier versions" in {node.title for node, _ in graph_of((), cut=True).rows}
 
