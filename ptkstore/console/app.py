@@ -20,7 +20,8 @@ from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.actions.routes import ActionRoutes
 from ptkstore.console.downloads import Reports
-from ptkstore.console.forms import form_of, same
+from ptkstore.console.few import Few
+from ptkstore.console.forms import form_of, from_this_site, same
 from ptkstore.console.glossary import glossary_page, meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
@@ -31,12 +32,20 @@ from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated, UnknownName
+from ptkstore.errors import (
+    NotAllowed,
+    PtkStoreError,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+    UnknownName,
+)
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
 PREFIX = "/console"
 SESSION_COOKIE, FORM_COOKIE = "ptk_session", "ptk_form"
+HEAVY_AT_ONCE = 2  # officer's pages and reports: each reads a whole journal
 _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -74,7 +83,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = pages = Pages(service, identity, health)
-        self._reports = Reports(service, identity)
+        self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE)
         self._actions = ActionRoutes(service, identity, self, PREFIX)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
@@ -153,7 +162,12 @@ class Console:
                     "subscription",
                 ),
                 self._page(
-                    "/streams/{name}/officer", "officer.html", pages.officer, Action.LEDGER_VERIFY, "stream"
+                    "/streams/{name}/officer",
+                    "officer.html",
+                    self._few.guarding(pages.officer),
+                    Action.LEDGER_VERIFY,
+                    "stream",
+                    heavy=True,
                 ),
                 Route("/streams/{name}/report.{form}", self._download),
                 *self._actions.routes(),
@@ -175,11 +189,13 @@ class Console:
         asks: bool = False,
         sends: bool = False,
         traced: bool = False,
+        heavy: bool = False,
     ) -> Route:
         """A page for whoever is signed in, about the store or about what the path names.
 
         With `asks` it takes the query, and with `sends` a form that a page of this session sent by POST. With `traced`
-        it takes the id of the request, for its own lines of the audit trail.
+        it takes the id of the request, for its own lines of the audit trail. A `heavy` one is not made for HEAD, which
+        would drop it.
         """
 
         def shown(request: Request, session: Session, *form: Mapping[str, str]) -> Response:
@@ -211,10 +227,12 @@ class Console:
             session = self.session_of(request)
             if session is None:
                 return self.sign_in_again(request)
+            if heavy and request.method != "GET":
+                raise HTTPException(405)
             if not sends:
                 return await to_thread.run_sync(shown, request, session)
             form = await form_of(request)
-            if not same(form.get("form_key", ""), session.form_key):
+            if not from_this_site(request) or not same(form.get("form_key", ""), session.form_key):
                 detail = "This form is not of your session. Open the page again."
                 return self._html("error.html", {"status": 403, "detail": detail}, 403)
             return await to_thread.run_sync(shown, request, session, form)
@@ -234,7 +252,7 @@ class Console:
                 who = self.entered(request, session)
             except Unauthenticated:
                 return self.sign_in_again(request)
-            return self._reports.report(request, who)
+            return self._few.guarding(self._reports.report)(request, who)
 
         return await to_thread.run_sync(made)
 
@@ -294,7 +312,8 @@ class Console:
     async def _enter(self, request: Request) -> Response:
         """Sign in: only by the form that this very browser was given, so that nobody signs another in as himself."""
         form = await form_of(request)
-        if not same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
+        key = request.cookies.get(FORM_COOKIE, "")
+        if not from_this_site(request) or not same(form.get("form_key", ""), key):
             return await self._login(request, wrong=True)
         try:
             token = form.get("token", "").strip()
@@ -318,11 +337,11 @@ class Console:
         try:
             who = await to_thread.run_sync(self._let_in, holder, request.state.request_id)
         except Unauthenticated:
-            return self._html("error.html", {"status": 403, "detail": _NO_LINK}, 403)
+            return _without_referrer(self._html("error.html", {"status": 403, "detail": _NO_LINK}, 403))
         # A page, not a redirect: the browser sends the new cookie only where a page of this site leads.
         response = self._signed_in(request, who, self._html("opened.html", {}))
         response.headers["Refresh"] = f"0; url={PREFIX}/"
-        return response
+        return _without_referrer(response)
 
     def _signed_in(self, request: Request, who: Principal, response: Response) -> Response:
         self._sessions.end(request.cookies.get(SESSION_COOKIE))
@@ -361,7 +380,7 @@ class Console:
         response = RedirectResponse(f"{PREFIX}/login", 303)
         if session is None:  # another site's form comes without the cookie, and must not have it deleted
             return response
-        if not same(form.get("form_key", ""), session.form_key):
+        if not from_this_site(request) or not same(form.get("form_key", ""), session.form_key):
             detail = "You are still signed in: this form is not of your session. Sign out from the overview."
             return self._html("error.html", {"status": 403, "detail": detail}, 403)
         self._sessions.end(name)
@@ -380,17 +399,28 @@ class Console:
         status, detail = problem_of(error)
         if isinstance(error, TooManyRequests):
             status, detail = 429, "You ask for many pages at once. Wait a moment."
-        return self._html("error.html", {"status": status, "detail": detail}, status)
+        response = self._html("error.html", {"status": status, "detail": detail}, status)
+        if isinstance(error, Unavailable):
+            response.headers["Retry-After"] = "5"
+        return response
 
     def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
         text = self._templates.get_template(template).render(
             prefix=PREFIX, first_use=FirstUses(), **{"who": None, "message": "", "acts": [], **shown}
         )
-        return HTMLResponse(text, status, headers={"Content-Security-Policy": _POLICY})
+        # no-referrer would have the browser send `Origin: null` with the forms of a page
+        headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"}
+        return HTMLResponse(text, status, headers=headers)
 
 
 async def _style(request: Request) -> Response:
     return Response(_STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
+
+
+def _without_referrer(response: Response) -> Response:
+    """A page whose own address is a secret."""
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
 def _query(request: Request) -> dict[str, list[str]]:

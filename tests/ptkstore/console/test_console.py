@@ -83,7 +83,7 @@ def test_names_and_texts_of_others_are_inert(api: Api, path: str) -> None:
     assert "script" not in policy
     assert page.headers["x-content-type-options"] == "nosniff"
     assert page.headers["cache-control"] == "no-store"
-    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["referrer-policy"] == "same-origin"
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/console/nothing"])
@@ -159,6 +159,26 @@ def test_signing_out_by_a_foreign_form_is_refused_and_leaves_session_and_cookie(
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
     assert client.get("/console/").status_code == 200
+
+
+ELSEWHERE = [{"Sec-Fetch-Site": "same-site"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}]
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+def test_a_form_from_another_port_of_this_host_is_refused_with_the_right_key(
+    api: Api, headers: dict[str, str]
+) -> None:
+    """Cookies are shared by the ports of a host, so keys in them prove less than the origin."""
+    client = api.client()
+    form = {"form_key": seen(client.get("/console/login")).fields["form_key"], "token": api.token()}
+    assert client.post("/console/login", data=form, headers=headers).status_code == 403
+    here = {"Sec-Fetch-Site": "same-origin"}
+    form["form_key"] = seen(client.get("/console/login")).fields["form_key"]
+    assert client.post("/console/login", data=form, headers=here).status_code == 303
+    asked = {"form_key": seen(client.get("/console/")).fields["form_key"]}
+    for path in ("/console/ptks/taxi.speed/lookup", "/console/logout"):
+        assert client.post(path, data=asked, headers=headers).status_code == 403, path
+    assert client.post("/console/logout", data=asked, headers=here).status_code == 303
 
 
 def test_another_site_whose_post_carries_no_cookie_has_none_deleted(api: Api) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ptkstore.console.app import HEAVY_AT_ONCE
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk.documents.ledgers import check_report
 from tests.support.api_server import Api
@@ -115,3 +118,35 @@ def test_a_wrong_journal_is_said_in_red(api: Api, monkeypatch: pytest.MonkeyPatc
     page = signed_in(api, Role.OFFICER).get(PAGE)
     assert '<li class="failed">block 1 spent more than it may</li>' in page.text
     assert "holds" not in seen(page).text.partition("Exposure")[0]
+
+
+def test_few_officers_pages_and_reports_are_made_at_once_and_others_are_told_to_wait(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, started, go_on = signed_in(api, Role.OFFICER), threading.Semaphore(0), threading.Event()
+    verify = api.app.state.service.verify_ledger
+
+    def slow(name: str) -> object:
+        started.release()
+        assert go_on.wait(60)
+        return verify(name)
+
+    monkeypatch.setattr(api.app.state.service, "verify_ledger", slow)
+    with ThreadPoolExecutor(HEAVY_AT_ONCE) as pool:
+        held = [pool.submit(client.get, PAGE) for _ in range(HEAVY_AT_ONCE)]
+        try:
+            assert all(started.acquire(timeout=60) for _ in held)
+            for path in (PAGE, f"{REPORT}.json"):
+                busy = client.get(path)
+                assert (busy.status_code, busy.headers["retry-after"]) == (503, "5"), path
+            assert client.get("/console/").status_code == 200
+        finally:
+            go_on.set()
+        assert [one.result().status_code for one in held] == [200] * HEAVY_AT_ONCE
+    assert client.get(PAGE).status_code == 200
+
+
+def test_a_page_that_nobody_reads_is_not_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = signed_in(api, Role.OFFICER)
+    monkeypatch.setattr(api.app.state.service, "verify_ledger", None)
+    assert client.head(PAGE).status_code == 405
