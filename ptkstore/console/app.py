@@ -60,6 +60,9 @@ _STYLE = (_HERE / "style.css").read_text()
 # Pages that lead to the actions on what they are about.
 _ACTED_ON = ("/", "/streams/{name}", "/ptks/{ptk_id}", "/subscriptions/{subscription_id}")
 
+# Pages that are not made for HEAD, which would drop them.
+_HEAVY = ("/streams/{name}/officer",)
+
 Page = Callable[..., dict[str, Any]]  # of a principal, and of what the path names
 
 
@@ -167,7 +170,6 @@ class Console:
                     self._few.guarding(pages.officer),
                     Action.LEDGER_VERIFY,
                     "stream",
-                    heavy=True,
                 ),
                 Route("/streams/{name}/report.{form}", self._download),
                 *self._actions.routes(),
@@ -189,13 +191,11 @@ class Console:
         asks: bool = False,
         sends: bool = False,
         traced: bool = False,
-        heavy: bool = False,
     ) -> Route:
         """A page for whoever is signed in, about the store or about what the path names.
 
         With `asks` it takes the query, and with `sends` a form that a page of this session sent by POST. With `traced`
-        it takes the id of the request, for its own lines of the audit trail. A `heavy` one is not made for HEAD, which
-        would drop it.
+        it takes the id of the request, for its own lines of the audit trail.
         """
 
         def shown(request: Request, session: Session, *form: Mapping[str, str]) -> Response:
@@ -227,7 +227,7 @@ class Console:
             session = self.session_of(request)
             if session is None:
                 return self.sign_in_again(request)
-            if heavy and request.method != "GET":
+            if path in _HEAVY and request.method != "GET":
                 raise HTTPException(405)
             if not sends:
                 return await to_thread.run_sync(shown, request, session)
