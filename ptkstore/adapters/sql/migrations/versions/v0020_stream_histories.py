@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "21"
-down_revision = "20"
+revision = "20"
+down_revision = "19"
 
 
 def upgrade() -> None:
