@@ -183,7 +183,9 @@ def test_the_graph_leads_from_the_stream_to_who_is_told(api: Api) -> None:
         "taxi.speed", "http://127.0.0.1:9/hook?key=s3cret", team="taxi"
     )
     try:
+        other, _ = api.world.service.subscribe_to_ptk("taxi.late", "http://127.0.0.1:9/other", team="taxi")
         page = signed_in(api).get(PAGE, params={"version": "1"})
+        assert other.id not in page.text
         assert vertices(page) == [
             ("stream taxi: hour, speed; 2026-01-05 to 2026-01-06", "/console/streams/taxi"),
             ("PTK taxi.speed: HistoricalStatistics, ε 0.3 per training", ""),
