@@ -7,8 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from ptklib import ReleasedState
@@ -16,16 +14,6 @@ from ptklib import ReleasedState
 
 def blocks(repository: Path, page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (repository / "docs" / "guide" / page).read_text(), re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def tables() -> dict[str, pd.DataFrame]:
-    n, random = 2_000, np.random.default_rng(1)
-    trips = {
-        "pickup_longitude": random.uniform(-74.05, -73.75, n),
-        "pickup_latitude": random.uniform(40.6, 40.9, n),
-    }
-    return {"trips": pd.DataFrame(trips)}
 
 
 @pytest.mark.parametrize(
@@ -45,13 +33,11 @@ def tables() -> dict[str, pd.DataFrame]:
 def test_the_example_of_a_family_runs_and_its_state_is_saved_and_loaded(
     repository: Path,
     page: str,
-    tables: dict[str, pd.DataFrame],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = tables if page == "clustering" else {}  # the others make their rows
-    shown: dict[str, Any] = {**given, "ReleasedState": ReleasedState}
+    shown: dict[str, Any] = {"ReleasedState": ReleasedState}
     exec(blocks(repository, f"{page}.md")[0], shown)  # noqa: S102
     text = (repository / "docs" / "guide" / f"{page}.md").read_text()
     (save,) = re.findall(r"`(\w+\.to_state\(\)\.save\(.*?\))`", text)
@@ -59,6 +45,22 @@ def test_the_example_of_a_family_runs_and_its_state_is_saved_and_loaded(
     eval(save, shown)  # noqa: S307
     loaded = eval(load, shown)  # noqa: S307
     assert loaded.tables_ == shown[save.partition(".")[0]].tables_
+
+
+def test_what_the_example_of_clusters_says_comes_out(repository: Path) -> None:
+    example, shown = blocks(repository, "clustering.md")[0], {}
+    exec(example, shown)  # noqa: S102
+    promised = re.findall(r"^(pickups\.\S+) +# (\([\d, ]+\)|[\d.]+)", example, re.MULTILINE)
+    assert len(promised) == 4
+    assert [repr(eval(call, shown)) for call, _ in promised] == [said for _, said in promised]  # noqa: S307
+
+
+def test_an_estimator_of_the_example_of_checks_passes_one(repository: Path) -> None:
+    shown: dict[str, Any] = {}
+    exec(blocks(repository, "checks.md")[0], shown)  # noqa: S102
+    (cases,) = (mark for mark in shown["test_our_ptk"].pytestmark if mark.name == "parametrize")
+    names = [str(case) for case in cases.args[1]]
+    assert len(names) > 20
 
 
 def test_the_example_of_validation_runs(repository: Path) -> None:
@@ -69,9 +71,14 @@ def test_the_example_of_validation_runs(repository: Path) -> None:
 
 
 def test_the_numbers_beside_profiles_that_are_public_are_those_that_come_out(repository: Path) -> None:
-    sampled, _, formula, *_ = blocks(repository, "profiling.md")
+    _, sampled, _, formula, drift = blocks(repository, "profiling.md")
     shown: dict[str, Any] = {}
-    exec(sampled[: sampled.index("profile = profiler.run")], shown)  # noqa: S102
+    exec(sampled, shown)  # noqa: S102
+    assert shown["Profile"].loads(shown["kept"]) == shown["profile"]
+    assert [epsilon for epsilon, found in shown["profile"].points] == [0.05, 0.2, 1.0]
+    exec(drift, shown)  # noqa: S102
+    assert f"detectable_risk()                 # {shown['drift'].detectable_risk():.3f}, " in drift
+    assert not shown["drift"].run(shown["state"], shown["later"])
     assert f"population_needed()    # {shown['profiler'].population_needed()} " in sampled
     exec(formula[: formula.index("formula_profile(speeds")], shown)  # noqa: S102
     lines = formula.splitlines()

@@ -31,7 +31,7 @@ RUNS_OF = {
 }
 HARDLY_MOVED = {"vectors-of-users-by-the-row": (1.5, 4.0)}
 """Epsilon, and what the noise of the twin is divided by, where no row moves outputs as far as is declared:
-docs/guide/checks.md proves it. `factors-of-records` is of the same family and has half the noise."""
+docs/proofs/audits.md proves it. `factors-of-records` is of the same family and has half the noise."""
 
 
 def example_audited(name: str, estimator: Any) -> Audited:

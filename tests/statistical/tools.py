@@ -13,7 +13,7 @@ from ptklib.checks import epsilon_lower_bound
 FALSE_ALARM = 1e-8
 """An honest mechanism fails one assertion of this room once in 10**8 runs, and all some 200 of them once in 10**5.
 
-What must be rejected lies five standard deviations or more beyond: docs/guide/checks.md lists what was computed.
+What must be rejected lies five standard deviations or more beyond: docs/proofs/audits.md lists what was computed.
 """
 
 LEAST_EXPECTED = 100
