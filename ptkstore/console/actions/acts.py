@@ -77,6 +77,8 @@ class Act:
         True if the action waits for a host whose name a user chose.
     secret : bool
         True if each call makes something new, and shows a secret once.
+    once : bool
+        True if a call that is repeated later may do something else than the first one did.
     """
 
     path: str
@@ -92,6 +94,12 @@ class Act:
     fields: Sequence[Field] = field(default=())
     secret: bool = False
     asks_outside: bool = False
+    once: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call of unknown outcome may run again."""
+        return not (self.secret or self.once)
 
     def names(self) -> set[str]:
         """Return the parameters of the path."""

@@ -220,7 +220,7 @@ class ActionRoutes:
             return 200, json.dumps(made[0].message)
 
         requested = {"operation": path, "asked": dict(fields)}
-        answer, old = self._identity.answer_once(ask.who.team, key, requested, do, repeatable=not act.secret)
+        answer, old = self._identity.answer_once(ask.who.team, key, requested, do, repeatable=act.repeatable)
         return (Done(json.loads(answer.content)), True) if old else (made[0], False)
 
     def _permitted(self, act: Act, request: Request, who: Principal) -> dict[str, str]:

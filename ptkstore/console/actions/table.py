@@ -246,6 +246,7 @@ ACTS: Final = (
         _roll_back,
         "/ptks/{ptk_id}",
         (Field("to", "Version", "whose state is published again", required=True, parse=int),),
+        once=True,  # after a training it would replace what that made
     ),
     Act(
         "/streams/{stream}/close",

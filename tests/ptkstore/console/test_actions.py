@@ -19,7 +19,7 @@ from ptkstore.console.pages.deliveries import ATTEMPTS_SHOWN
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.subscriptions import Attempt, DeadLetter
-from ptkstore.errors import Unavailable
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from tests.support.api_server import Api
 from tests.support.console_pages import seen, signed_in
 
@@ -285,6 +285,30 @@ def test_a_form_sent_twice_is_done_once(api: Api, name: str) -> None:
         assert "whsec_" in first.text
         assert "whsec_" not in again.text
         assert "was shown then" in again.text
+
+
+def test_a_rollback_of_unknown_outcome_does_not_run_again_after_a_training(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = case("rollback", api)
+    client = signed_in(api, Role.DEVELOPER)
+    form = confirmed(client, made)
+    service = api.world.service
+    roll_back = service.rollback_ptk
+
+    def done_and_lost(ptk_id: str, to: int) -> int:
+        roll_back(ptk_id, to)
+        raise OutcomeUnknown("the catalog did not say whether it committed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(service), "rollback_ptk", lambda _, ptk_id, to: done_and_lost(ptk_id, to))
+        assert post(client, made, form).status_code == 504
+    api.world.work("place", "flip")
+    api.world.publish(2)
+    before = state(api)
+    again = post(client, made, form)
+    assert (again.status_code, "outcome-unknown" in again.text) == (504, True)
+    assert state(api) == before
 
 
 @pytest.mark.parametrize("name", NAMES)
