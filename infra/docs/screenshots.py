@@ -29,8 +29,8 @@ SHOTS: tuple[Shot, ...] = (
     ("console-catalog", "ptks?q=hour", 1_280, 760, "light"),
     ("console-ptk", "ptks/taxi.speed_by_hour?plot=count", 1_280, 1_000, "light"),
     ("console-lineage", "ptks/taxi.busy_hours#versions", 1_280, 1_150, "light"),
-    ("console", "streams/taxi?by=ptk", 1_280, 1_280, "light"),
-    ("console-stream-dark", "streams/taxi?by=ptk", 1_280, 1_280, "dark"),
+    ("console", "streams/taxi?by=ptk#time-line", 1_280, 1_280, "light"),
+    ("console-stream-dark", "streams/taxi?by=ptk#time-line", 1_280, 1_280, "dark"),
 )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.near_names import Names
     from ptkstore.domain.notices import Notice
     from ptkstore.domain.ptks.ptks import PtkSpec
+    from ptkstore.domain.ptks.room_for_more import RoomForMore
     from ptkstore.domain.ptks.wanted import WantedPtk
     from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
     from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
@@ -264,6 +265,9 @@ class StoreService(Protocol):
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """Return the least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
+
+    def room_for_more(self, stream: str) -> RoomForMore | None:
+        """Say how many more PTKs fit like the one that was registered last; None without one, or without blocks."""
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         """Return the PTKs that wait on a stream, the first to arrive first; none unless it is adaptive."""

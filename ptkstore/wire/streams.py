@@ -139,6 +139,31 @@ class Budget(Wire):
     next_cursor: str | None
 
 
+class RoomOut(Wire):
+    """How many more PTKs fit that lose what one PTK does."""
+
+    like: Annotated[str, Field(description="the PTK that was registered last")]
+    loss: Loss
+    more: int
+    is_least: Annotated[bool, Field(description="counting ended there, and more may fit")]
+    basis: Annotated[
+        str,
+        Field(
+            description="window: PTKs beside the registered ones. fresh-block: losses that an unused block takes. "
+            "life: trainings that the blocks of users take"
+        ),
+    ]
+    sentence: str
+    assumes: Annotated[str, Field(description="what the number rests on")]
+
+
+class RoomForMoreOut(Wire):
+    """Room for more PTKs; none where no PTK is registered, or rows stay on devices."""
+
+    stream: str
+    room: RoomOut | None
+
+
 class SpentOut(Wire):
     """The joint cost of some releases, in three figures; admission uses only the filter's `guarantee`."""
 

@@ -16,6 +16,7 @@ from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LossPart, Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.room_for_more import RoomForMore
 from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
@@ -70,9 +71,7 @@ class Reading(Adapters):
 
         return recommend_rows(stream, partitions=partitions, begin=self.read)
 
-    def room_for_more(
-        self, stream: str, *, team: str | None = None
-    ) -> application.ptks.room_for_more.RoomForMore | None:
+    def room_for_more(self, stream: str, *, team: str | None = None) -> RoomForMore | None:
         return application.ptks.room_for_more.room_for_more(stream, team=team, begin=self.read)
 
     def loss_parts(

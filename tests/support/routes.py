@@ -45,6 +45,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/streams/{stream}/windows"): ({P, O, A}, ""),
     ("GET", "/v1/streams/{stream}/recommendation"): ({D, O, A}, ""),
     ("GET", "/v1/streams/{stream}/budget"): ({D, O, A}, ""),
+    ("GET", "/v1/streams/{stream}/room"): ({D, O, A}, ""),
     ("GET", "/v1/streams/{stream}/odometers"): ({D, O, A}, ""),
     ("GET", "/v1/streams/{stream}/ledger/verification"): ({O, A}, ""),
     ("GET", "/v1/streams/{stream}/ledger/report"): ({O}, ""),

@@ -14,8 +14,9 @@ from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ledger.reports import ALGORITHM
 from ptkstore.sdk.documents.resources import block_document, odometers_document
+from ptkstore.sdk.documents.rooms import room_document
 from ptkstore.wire.base import Time
-from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut
+from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut, RoomForMoreOut
 
 resource = Resource("ledger")
 
@@ -41,6 +42,17 @@ def show_budget(
         "blocks": [block_document(block) for block in shown],
         "next_cursor": cursor_at(str(numbers[-2])) if more else None,
     }
+
+
+@resource.route("GET", "/streams/{stream}/room", Action.BUDGET_READ, response_model=RoomForMoreOut)
+def show_room(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Say how many more PTKs fit like the one that was registered last.
+
+    Counted by the check of a registration; nothing is reserved. Of a stream with contexts, for the caller's context.
+    """
+    contexts = caller.service.stream(stream).policy.sharing.contexts
+    team = caller.principal.team if contexts else None
+    return room_document(stream, caller.service.room_for_more(stream, team=team))
 
 
 @resource.route("GET", "/streams/{stream}/odometers", Action.BUDGET_READ, response_model=OdometersOut)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.window_plans import Offer, as_promised, cheapest, offers_of, plan_with
 from ptkstore.application.scheduling.waiting_ptks import is_of_context
 from ptkstore.domain.accounting.accountants import Caps, Charge, caps_of
-from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.room_for_more import Basis, RoomForMore
 from ptkstore.domain.streams.blocks import BlockRange, train_blocks
 from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
@@ -21,64 +20,6 @@ from ptkstore.ports.catalog import CatalogView, Read
 
 MOST = 100
 """Where counting ends."""
-
-
-class Basis(StrEnum):
-    """What the count is of.
-
-    `window`: PTKs beside the registered ones, each trained on every window that it asks for. `fresh-block`: losses
-    that one block without any loss takes, where PTKs wait for blocks. `life`: trainings on the blocks of users, which
-    live as long as the stream.
-    """
-
-    WINDOW = "window"
-    FRESH_BLOCK = "fresh-block"
-    LIFE = "life"
-
-
-@dataclass(frozen=True, slots=True)
-class RoomForMore:
-    """How many more of the loss of one PTK fit. With `is_least` counting ended there, and more may fit."""
-
-    ptk_id: str
-    loss: Loss
-    more: int
-    is_least: bool
-    basis: Basis
-
-    @property
-    def sentence(self) -> str:
-        """The number in words."""
-        count = f"at least {self.more}" if self.is_least else str(self.more or "no")
-        s, es = ("", "") if count == "1" else ("s", "es")
-        match self.basis:
-            case Basis.WINDOW:
-                return f"Room for {count} more PTK{s} like {self.ptk_id}, at {self.loss} a window."
-            case Basis.FRESH_BLOCK:
-                like = f"like that of {self.ptk_id}, {self.loss}"
-                return f"A fresh block has room for {count} loss{es} {like}."
-            case Basis.LIFE:
-                return f"Room for {count} more training{s} of {self.ptk_id}, at {self.loss} each."
-
-    @property
-    def assumes(self) -> str:
-        """What the number rests on, in words."""
-        match self.basis:
-            case Basis.WINDOW:
-                return (
-                    "It is the check that a registration has to pass: copies of the last PTK join the registered ones "
-                    "on one window, each with the least loss that it was promised. Nothing is reserved by it."
-                )
-            case Basis.FRESH_BLOCK:
-                return (
-                    "PTKs of this stream wait for blocks, and a registration is refused only if no block could serve "
-                    "it. The number is of a block that has lost nothing, and counts no PTK that waits."
-                )
-            case Basis.LIFE:
-                return (
-                    "The blocks of users live as long as the stream. The number is of the part with the most room "
-                    "left, for trainings on all of its rows, and counts no training of another PTK."
-                )
 
 
 def room_for_more(stream: str, *, team: str | None = None, begin: Read) -> RoomForMore | None:

@@ -90,6 +90,8 @@ def budget(
         console.print(SHARES, highlight=False, soft_wrap=True)
     if not as_json:
         console.print(escape(rests_on), highlight=False, soft_wrap=True)
+        if (room := store.service.room_for_more(stream)) is not None:
+            console.print(escape(room.sentence), highlight=False, soft_wrap=True)
     if contexts:
         (said if as_json else console).print(escape(contexts), highlight=False, soft_wrap=True)
 

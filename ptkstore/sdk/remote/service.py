@@ -26,6 +26,7 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.room_for_more import RoomForMore
 from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
@@ -50,6 +51,7 @@ from ptkstore.sdk.documents.resources import (
     ptk_of,
     stream_of,
 )
+from ptkstore.sdk.documents.rooms import room_of
 from ptkstore.sdk.documents.simulations import simulation_of
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import RemoteIdentity, RemoteReading
@@ -225,6 +227,12 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         return self._http.get(path_of("streams", stream, "budget"), _asserted_of, {"limit": 1})
+
+    def room_for_more(self, stream: str) -> RoomForMore | None:
+        try:
+            return self._http.get(path_of("streams", stream, "room"), room_of)
+        except InvalidRequest:  # an older server has no such path
+            return None
 
     def queue(self, stream: str) -> tuple[QueuedPtk, ...]:
         return self._http.get(path_of("streams", stream, "queue"), queue_of)

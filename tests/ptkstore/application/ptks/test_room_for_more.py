@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from ptkstore.application.ptks.room_for_more import MOST, Basis, RoomForMore
+from ptkstore.application.ptks.room_for_more import MOST
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Granted, decide_all
+from ptkstore.domain.ptks.room_for_more import Basis, RoomForMore
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockSet
 from ptkstore.domain.streams.streams import PrivacyUnit, Stream
