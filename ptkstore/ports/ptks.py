@@ -147,8 +147,8 @@ class Versions(VersionsView, Protocol):
 class ValidationsView(Protocol):
     """Released verdicts, for reading."""
 
-    def of(self, ptk_id: str) -> tuple[Validation, ...]:
-        """Return all verdicts of a PTK, in the order in which they were kept."""
+    def of(self, ptk_id: str, *, newest: int | None = None) -> tuple[Validation, ...]:
+        """Return all verdicts of a PTK, or so many of the newest, in the order in which they were kept."""
 
     def of_ptks(self, ptk_ids: Iterable[str]) -> Mapping[str, tuple[Validation, ...]]:
         """Return all verdicts of some PTKs, each in the order in which they were kept."""
@@ -164,8 +164,8 @@ class Validations(ValidationsView, Protocol):
 class EvaluationsView(Protocol):
     """Released estimates, for reading."""
 
-    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """Return all estimates of a PTK, by version."""
+    def of(self, ptk_id: str, *, after: int = 0) -> tuple[Evaluation, ...]:
+        """Return all estimates of a PTK, or those after a version, by version."""
 
 
 class Evaluations(EvaluationsView, Protocol):

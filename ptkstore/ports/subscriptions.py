@@ -37,6 +37,9 @@ class SubscriptionsView(Protocol):
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """Return the dead letters of each of these that has any, by version."""
 
+    def newest_dead_letters(self, subscription_ids: Iterable[str], limit: int) -> tuple[DeadLetter, ...]:
+        """Return so many of the dead letters of these, the newest first."""
+
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """Count the dead letters of each of these that has any."""
 

@@ -152,13 +152,13 @@ class Reading(Adapters):
     def profile(self, ptk_id: str) -> application.profiling.read_profile.ProfileView:
         return application.profiling.read_profile.read_profile(ptk_id, begin=self.read)
 
-    def validations(self, ptk_id: str) -> tuple[Validation, ...]:
+    def validations(self, ptk_id: str, *, newest: int | None = None) -> tuple[Validation, ...]:
         with self.read() as uow:
-            return uow.validations.of(ptk_id)
+            return uow.validations.of(ptk_id, newest=newest)
 
-    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+    def evaluations(self, ptk_id: str, *, after: int = 0) -> tuple[Evaluation, ...]:
         with self.read() as uow:
-            found = uow.evaluations.of(ptk_id)
+            found = uow.evaluations.of(ptk_id, after=after)
             if not found:
                 return ()
             versions = uow.versions.of(ptk_id, after=found[0].number - 1, until=found[-1].number)
@@ -319,9 +319,9 @@ class Reading(Adapters):
             subscription_id, before=before, limit=limit, begin=self.read, clock=self.clock
         )
 
-    def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+    def newest_dead_letters(self, subscription_ids: Iterable[str], limit: int) -> tuple[DeadLetter, ...]:
         with self.read() as uow:
-            return uow.subscriptions.dead_letters_of(subscription_ids)
+            return uow.subscriptions.newest_dead_letters(subscription_ids, limit)
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
         until = time.monotonic() + timeout_seconds

@@ -183,6 +183,8 @@ class DeliveriesContract:
                 (3, NOW + SECOND, False),
             ]
             assert set(uow.subscriptions.dead_letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
+            newest = uow.subscriptions.newest_dead_letters(["sub", "other", "nobody"], 2)
+            assert [(one.subscription_id, one.number) for one in newest] == [("sub", 3), ("sub", 2)]
             assert uow.subscriptions.missed(["sub", "other", "nobody"]) == {"sub": 3, "other": 1}
 
     def test_subscriptions_and_dead_letters_are_found_in_parts(self, catalog: SqlCatalog) -> None:

@@ -110,6 +110,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "subscriptions.of": (),
     "subscriptions.dead_letters": ("id",),
     "subscriptions.dead_letters_of": (["id"],),
+    "subscriptions.newest_dead_letters": (["id"], 5),
     "subscriptions.missed": (["id"],),
     "subscriptions.attempts": ("id", NOW),
     "deliveries.positions": (["id"],),

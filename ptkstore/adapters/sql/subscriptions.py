@@ -88,6 +88,13 @@ class SqlSubscriptions(CatalogPart):
         letters = map(_dead_letter, self._rows_with(query, owner, subscription_ids))
         return {name: tuple(some) for name, some in groupby(letters, lambda one: one.subscription_id)}
 
+    def newest_dead_letters(self, subscription_ids: Iterable[str], limit: int) -> tuple[DeadLetter, ...]:
+        """Return so many of the dead letters of these, the newest first."""
+        owner, at, number = (t.dead_letters.c[name] for name in ("subscription_id", "at", "number"))
+        query = select(t.dead_letters).order_by(at.desc(), owner, number.desc()).limit(limit)
+        found = map(_dead_letter, self._rows_with(query, owner, subscription_ids))
+        return tuple(sorted(found, key=lambda one: one.at, reverse=True)[:limit])
+
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """Count the dead letters of each of these that has any."""
         owner = t.dead_letters.c.subscription_id

@@ -42,15 +42,12 @@ class Deliveries(Reads):
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """Show how far the subscriptions of the team, or all, have heard, and what they missed."""
-        subscriptions = self._subscriptions(who)
+        subscriptions = self._subscriptions(who, limit=SUBSCRIPTIONS_SHOWN + 1)
         shown = subscriptions[:SUBSCRIPTIONS_SHOWN]
-        missed = self._service.dead_letters_of([one["id"] for one in shown])
-        letters = sorted(
-            (letter for some in missed.values() for letter in some), key=lambda one: one.at, reverse=True
-        )
+        letters = self._service.newest_dead_letters([one["id"] for one in shown], LETTERS_SHOWN)
         return {
             "subscriptions": shown,
-            "n_subscriptions": len(subscriptions),
+            "more_subscriptions": len(subscriptions) > SUBSCRIPTIONS_SHOWN,
             "letters": [
                 {
                     "subscription": one.subscription_id,
@@ -58,7 +55,7 @@ class Deliveries(Reads):
                     "code": one.code,
                     "at": one.at.isoformat(),
                 }
-                for one in letters[:LETTERS_SHOWN]
+                for one in letters
             ],
-            "n_letters": len(letters),
+            "n_letters": sum(one["missed"] for one in shown),
         }

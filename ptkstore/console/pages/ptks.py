@@ -63,14 +63,16 @@ class PtkPage(Reads):
         versions, made, estimates, verdicts, shown = None, None, {}, [], dict[str, Any]()
         line = None
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
-            latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
+            before = max(0, self._service.newest_version(ptk_id) - VERSIONS_SHOWN)
+            latest = self._service.versions(ptk_id, after=before, limit=VERSIONS_SHOWN)
             made = latest[-1].content if latest else None
             line = version_line([one.content for one in latest])
             versions = [version_document(one) for one in reversed(latest)]
             estimates = {
-                row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
+                row["version"]: row
+                for row in map(evaluation_row, self._service.evaluations(ptk_id, after=before))
             }
-            judged = self._service.validations(ptk_id)[-VERDICTS_SHOWN:]
+            judged = self._service.validations(ptk_id, newest=VERDICTS_SHOWN)
             verdicts = [validation_row(one) for one in reversed(judged)]
             shown = self._shown_version(who, spec, latest, asked)
         trainings = None
@@ -120,7 +122,7 @@ class PtkPage(Reads):
         self, who: Principal, spec: PtkSpec, newest: Mapping[str, Any] | None, shown: Mapping[str, Any]
     ) -> Graph:
         """Where the PTK comes from and where it goes, as far as the reader may see it."""
-        subscriptions = [one for one in self._subscriptions(who) if one["ptk_id"] == spec.ptk_id]
+        subscriptions = self._subscriptions(who, spec.ptk_id)
 
         def may(kind: str, name: str) -> bool:
             if kind == "stream":

@@ -43,13 +43,15 @@ class Reads:
         seen = self._identity.visible_streams(who)
         return [spec for spec in self._service.ptks() if spec.stream in seen]
 
-    def _subscriptions(self, who: Principal) -> list[dict[str, Any]]:
+    def _subscriptions(
+        self, who: Principal, ptk_id: str | None = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
         if not self._may(who, Action.SUBSCRIPTION_LIST, None):
             return []
         team = None if who.administers else who.team
         return [
             {**subscription_document(one), "place": one.subscription.endpoint.partition("?")[0]}
-            for one in self._service.subscriptions(None, team=team)
+            for one in self._service.subscriptions(ptk_id, team=team, limit=limit)
         ]
 
     def near(self, who: Principal, kind: str, name: str) -> list[dict[str, str]]:

@@ -8,12 +8,14 @@ from datetime import timedelta
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
+from ptkstore.console.pages import deliveries
 from ptkstore.console.pages.overview import NOTICES_SHOWN
 from ptkstore.console.pages.ptks import TRAININGS_SHOWN
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, OF_A_TOKEN_MAX, SESSIONS_MAX, Sessions
@@ -401,6 +403,23 @@ def test_words_are_explained_and_can_be_reached_by_keyboard(api: Api) -> None:
     for word in ("block", "privacy unit", "window", "accountant", "least assurance", "assurance"):
         assert words[word] == meaning(word)
         assert meaning(word)
+
+
+def test_the_first_of_many_subscriptions_are_read_alone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, limits = api.world.service, list[int | None]()
+    second, _ = service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/other", team="taxi")
+    call = service.subscriptions
+
+    def noted(*asked: Any, limit: int | None = None, **more: Any) -> Any:
+        limits.append(limit)
+        return call(*asked, limit=limit, **more)
+
+    monkeypatch.setattr(deliveries, "SUBSCRIPTIONS_SHOWN", 1)
+    monkeypatch.setattr(service, "subscriptions", noted)
+    text = seen(signed_in(api).get("/console/deliveries")).text
+    service.unsubscribe(second.id)
+    assert limits == [2]
+    assert "The first 1 subscriptions." in text
 
 
 def test_how_far_a_subscription_was_sent_to_is_explained(api: Api) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from ptkstore.console.glossary import GLOSSARY, glossary_page
 from ptkstore.console.graphs import Graph
+from ptkstore.console.pages import ptks
 from ptkstore.console.pages.lineage_graphs import lineage_graph
 from ptkstore.console.pages.origins import Origins
 from ptkstore.console.site import site_address
@@ -83,6 +84,29 @@ def test_a_page_shows_the_newest_state_with_its_noise(api: Api) -> None:
     assert "(0.3, 0)-differentially private" in text
     assert "by a factor of at most e^0.3 = 1.35." in text
     assert "ptk lookup taxi__speed:count hour=8" in text
+
+
+def test_a_page_reads_the_newest_of_a_long_history_alone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptks, "VERSIONS_SHOWN", 1)
+    service, client, read = api.world.service, signed_in(api, Role.DEVELOPER), dict[str, Any]()
+
+    def noting(name: str) -> None:
+        call = getattr(service, name)
+
+        def noted(*asked: Any, **more: Any) -> Any:
+            read[name] = more
+            return call(*asked, **more)
+
+        monkeypatch.setattr(service, name, noted)
+
+    for name in ("versions", "evaluations", "validations"):
+        noting(name)
+    assert client.get(PAGE).status_code == 200
+    assert read == {
+        "versions": {"after": 1, "limit": 1},
+        "evaluations": {"after": 1},
+        "validations": {"newest": ptks.VERDICTS_SHOWN},
+    }
 
 
 def test_rows_are_searched_and_sorted(api: Api) -> None:

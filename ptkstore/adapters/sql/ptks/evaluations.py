@@ -30,9 +30,11 @@ class SqlEvaluations(CatalogPart):
                 f"version {evaluation.number} of {evaluation.ptk_id} has its estimate"
             ) from error.orig
 
-    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """Return all of a PTK, by version."""
-        query = select(t.evaluations).where(t.evaluations.c.ptk_id == ptk_id).order_by(t.evaluations.c.number)
+    def of(self, ptk_id: str, *, after: int = 0) -> tuple[Evaluation, ...]:
+        """Return those of a PTK after a version, by version."""
+        evaluation = t.evaluations.c
+        mine = (evaluation.ptk_id == ptk_id, evaluation.number > after)
+        query = select(t.evaluations).where(*mine).order_by(evaluation.number)
         return tuple(map(_evaluation, self._connection.execute(query)))
 
 

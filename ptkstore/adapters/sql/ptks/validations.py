@@ -37,9 +37,12 @@ class SqlValidations(CatalogPart):
         except IntegrityError as error:
             raise LateWriter(f"{validation.job_id} has its verdict") from error.orig
 
-    def of(self, ptk_id: str) -> tuple[Validation, ...]:
-        """Return all of a PTK, in the order in which they were kept."""
-        return self.of_ptks([ptk_id])[ptk_id]
+    def of(self, ptk_id: str, *, newest: int | None = None) -> tuple[Validation, ...]:
+        """Return those of a PTK, in the order in which they were kept."""
+        backwards = (column.desc() for column in _IN_ORDER)
+        query = select(t.validations).where(t.validations.c.ptk_id == ptk_id).order_by(*backwards)
+        rows = self._connection.execute(query.limit(newest)).all()
+        return tuple(_validation(row) for row in reversed(rows))
 
     def of_ptks(self, ptk_ids: Iterable[str]) -> Mapping[str, tuple[Validation, ...]]:
         """Return all of some PTKs."""

@@ -120,7 +120,7 @@ NO_ACTS = {
         "newest_version",
         "online_versions",
         "budgets",
-        "dead_letters_of",
+        "newest_dead_letters",
         "liveness",
         "numbers",
         "work_on_stream",
