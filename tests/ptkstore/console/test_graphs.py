@@ -24,6 +24,23 @@ def points(path: str) -> list[tuple[float, float]]:
     return found
 
 
+def along(path: str) -> list[tuple[float, float]]:
+    """Many places on a line, its curves as they are drawn."""
+    found: list[tuple[float, float]] = []
+    for letter, numbers in re.findall(r"([MCV])([-0-9. ]+)", path):
+        values = [float(one) for one in numbers.split()]
+        if letter != "C":
+            found.append((found[-1][0], values[0]) if letter == "V" else (values[0], values[1]))
+            continue
+        ends = [found[-1], *zip(values[::2], values[1::2], strict=True)]
+        for step in range(1, 41):
+            t = step / 40
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            x, y = (sum(w * end[axis] for w, end in zip(weights, ends, strict=True)) for axis in (0, 1))
+            found.append((x, y))
+    return found
+
+
 def ends(graph: Graph) -> set[tuple[str, str]]:
     """The keys that each arrow leads from and to, by where it touches boxes."""
     found = set()
@@ -81,10 +98,16 @@ def test_boxes_stay_apart_and_no_arrow_crosses_one(seed: int) -> None:
     for arrow in graph.arrows:
         line = points(arrow.line)
         assert [y for _, y in line] == sorted(y for _, y in line)
-        for x, y in line[1:-1]:  # in the layers that it passes through
-            assert not any(
-                one.x <= x <= one.x + one.width and one.y < y < one.y + HEIGHT - 0.01 for one in graph.boxes
-            )
+        for x, y in along(arrow.line):
+            inside = [one for one in graph.boxes if one.x <= x <= one.x + one.width]
+            assert not any(one.y + 0.1 < y < one.y + HEIGHT - 0.1 for one in inside)
+
+
+def test_layers_are_ordered_so_that_edges_do_not_cross() -> None:
+    edges = [("a", "d"), ("b", "c"), ("c", "f"), ("d", "e")]
+    graph = drawn(nodes("a", "b", "c", "d", "e", "f"), edges)
+    x = {box.node.key: box.x for box in graph.boxes}
+    assert (x["a"] < x["b"]) == (x["d"] < x["c"]) == (x["e"] < x["f"])
 
 
 def test_long_words_are_cut_to_their_box() -> None:
