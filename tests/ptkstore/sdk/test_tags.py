@@ -86,7 +86,9 @@ def test_a_ptk_without_tags_is_stored_as_before_there_were_any(world: World) -> 
     register(store, speeds("plain", tags=[]))
     register(store, speeds(tags=TAGGED))
     plain, tagged = (world.service.ptk(f"taxi.{name}") for name in ("plain", "speed"))
+    changed = world.service.update_ptk("taxi.plain", tags=[])
     assert "tags" not in json.loads(ptk_text(plain))
+    assert "tags" not in json.loads(ptk_text(changed))
     assert [ptk_of(ptk_text(one)).tags for one in (plain, tagged)] == [(), TAGGED]
 
 
