@@ -129,6 +129,11 @@ class Act:
         return read
 
 
+def version(text: str) -> int:
+    """Read the number of a version, such as `2` or `v2`."""
+    return int(text.removeprefix("v"))
+
+
 def yes(text: str) -> bool:
     """Read a choice of yes or no."""
     if text not in ("yes", "no"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ptkstore.console.actions.acts import Act, Ask, Done, Field, yes
+from ptkstore.console.actions.acts import Act, Ask, Done, Field, version, yes
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import STREAM_ROLES, Action, Grant, Role
 from ptkstore.domain.subscriptions import TEST_TYPE
@@ -95,6 +95,21 @@ def _roll_back(ask: Ask) -> Done:
     return Done(f"Version {version} of {ask['ptk_id']} repeats version {ask.document.to}.")
 
 
+def _deregister_says(ask: Ask) -> Sequence[str]:
+    ask.service.ptk(ask["ptk_id"])
+    return (
+        f"{ask['ptk_id']} is withdrawn: it is trained no more, and lookups no longer answer.",
+        "Its published versions stay in the lake, and whoever read them keeps what was read.",
+        "Privacy budget that was spent stays spent. What was reserved and not used yet is free again.",
+        "It comes back when its team registers the same name on the same stream.",
+    )
+
+
+def _deregister(ask: Ask) -> Done:
+    ask.service.deregister_ptk(ask["ptk_id"])
+    return Done(f"{ask['ptk_id']} is deregistered.")
+
+
 def _close_says(ask: Ask) -> Sequence[str]:
     until = ask.document.until
     which = "that are due now" if until is None else f"that end by {until}"
@@ -172,7 +187,7 @@ ACTS: Final = (
         _redeliver_says,
         _redeliver,
         _PAGE,
-        (Field("version", "Version", "of this version alone; all if blank", parse=int),),
+        (Field("version", "Version", "of this version alone; all if blank", parse=version),),
     ),
     Act(
         "/subscriptions/{subscription_id}/enable",
@@ -245,8 +260,20 @@ ACTS: Final = (
         _roll_back_says,
         _roll_back,
         "/ptks/{ptk_id}",
-        (Field("to", "Version", "whose state is published again", required=True, parse=int),),
+        (Field("to", "Version", "whose state is published again", required=True, parse=version),),
         once=True,  # after a training it would replace what that made
+    ),
+    Act(
+        "/ptks/{ptk_id}/deregister",
+        Action.PTK_DEREGISTER,
+        "Deregister a PTK",
+        "Deregister",
+        "ptk",
+        lambda ask: ask["ptk_id"],
+        None,
+        _deregister_says,
+        _deregister,
+        "/ptks",
     ),
     Act(
         "/streams/{stream}/close",

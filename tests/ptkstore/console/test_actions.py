@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -109,6 +109,15 @@ def case(name: str, api: Api) -> Case:
             Role.CONSUMER,
             "Version 3 of taxi.speed repeats version 1",
         ),
+        "deregister": (
+            "ptks/taxi.speed/deregister",
+            {},
+            "ptk.deregister",
+            "ptk/taxi.speed",
+            Role.ADMINISTRATOR,
+            Role.CONSUMER,
+            "taxi.speed is deregistered",
+        ),
         "close": (
             "streams/taxi/close",
             {"until": UNTIL, "expire_unfinished": "no"},
@@ -141,7 +150,7 @@ def case(name: str, api: Api) -> Case:
     return Case(f"/console/act/{path}", *rest)
 
 
-NAMES = ("redeliver", "enable", "disable", "rotate", "rollback", "close", "grant", "revoke")
+NAMES = ("redeliver", "enable", "disable", "rotate", "rollback", "deregister", "close", "grant", "revoke")
 
 
 def prepared(name: str, api: Api) -> Case:
@@ -162,7 +171,8 @@ def state(api: Api) -> str:
     windows = service.windows("taxi")
     with service.read() as uow:
         versions = uow.versions.latest("taxi.speed")
-    return repr((one, secrets, letters, windows, versions, api.identity.grants()))
+        registered = uow.ptks.find(stream="taxi")
+    return repr((one, secrets, letters, windows, versions, registered, api.identity.grants()))
 
 
 def trail(api: Api, action: str) -> list[AuditEntry]:
@@ -377,6 +387,8 @@ def test_a_new_secret_is_the_one_that_signs_and_its_page_is_not_kept(api: Api) -
         ("ptks/taxi.speed/rollback", {"to": "9"}, 404, "unknown-name"),
         ("ptks/taxi.speed/rollback", {"to": "0"}, 400, None),
         ("ptks/taxi.speed/rollback", {"to": "x"}, 400, None),
+        ("ptks/taxi.speed/rollback", {"to": "vv1"}, 400, None),
+        ("ptks/taxi.none/deregister", {}, 404, "unknown-name"),
         ("ptks/taxi.none/rollback", {"to": "1"}, 404, "unknown-name"),
         ("streams/taxi/close", {"until": "tomorrow", "expire_unfinished": "no"}, 400, None),
         ("streams/taxi/close", {"until": "", "expire_unfinished": "no"}, 400, "invalid-request"),
@@ -406,9 +418,17 @@ def test_a_refusal_says_why_and_its_code(
     assert state(api) == before
 
 
+def test_a_version_is_named_by_its_number_or_as_the_command_line_names_it(api: Api) -> None:
+    made = case("rollback", api)
+    made = replace(made, fields={"to": "v1"})
+    client = signed_in(api, made.role)
+    assert post(client, made, confirmed(client, made)).status_code == 303
+    assert "repeats version 1" in unescape(client.get("/console/ptks/taxi.speed").text)
+
+
 def test_another_team_sees_nothing_to_act_on(api: Api) -> None:
     client = signed_in(api, *STREAM_ROLES, team="strangers")
-    for name in ("redeliver", "rotate", "rollback", "close"):
+    for name in ("redeliver", "rotate", "rollback", "deregister", "close"):
         made = case(name, api)
         assert client.get(made.path, params=made.fields).status_code == 404, name
 
@@ -452,7 +472,10 @@ def test_pages_lead_to_the_actions_that_the_roles_allow_and_to_no_other(api: Api
     pages = {
         "/console/": (Role.ADMINISTRATOR, ["grants/add", "grants/remove"]),
         "/console/streams/taxi": (Role.PRODUCER, ["streams/taxi/close"]),
-        "/console/ptks/taxi.speed": (Role.DEVELOPER, ["ptks/taxi.speed/rollback"]),
+        "/console/ptks/taxi.speed": (
+            Role.DEVELOPER,
+            ["ptks/taxi.speed/rollback", "ptks/taxi.speed/deregister"],
+        ),
         f"/console/subscriptions/{name}": (
             Role.CONSUMER,
             [f"subscriptions/{name}/{act}" for act in ("redeliver", "enable", "disable", "rotate", "test")],
