@@ -21,7 +21,7 @@ MAPS = [one for one in PAGES if re.match(r"CONTRIBUTING|docs/(architecture|adr/)
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"`([\w.*-]+(?:/[\w.*-]+)+/?|(?:\w+/|Makefile|[\w.-]+\.(?:toml|yaml|md|lock)))`")
-ELSEWHERE = ("backups/", "benchmarks/out/", "dist/", ".venv/", "keys/")
+ELSEWHERE = ("backups/", "build/", "benchmarks/out/", "dist/", ".venv/", "keys/")
 """Made by programs, or folders of a home: no path of the tree."""
 
 

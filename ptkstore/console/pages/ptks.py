@@ -62,7 +62,8 @@ class PtkPage(Reads):
         asked = {name: values for name, values in asked.items() if name != "find" or sent}
         versions, made, estimates, verdicts, shown = None, None, {}, [], dict[str, Any]()
         line = None
-        if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
+        may = self._identity.allowed(who, {Action.STATE_READ, Action.TRAINING_LIST}, Named(ptk_id=ptk_id))
+        if Action.STATE_READ in may:
             before = max(0, self._service.newest_version(ptk_id) - VERSIONS_SHOWN)
             latest = self._service.versions(ptk_id, after=before, limit=VERSIONS_SHOWN)
             made = latest[-1].content if latest else None
@@ -76,7 +77,7 @@ class PtkPage(Reads):
             verdicts = [validation_row(one) for one in reversed(judged)]
             shown = self._shown_version(who, spec, latest, asked)
         trainings = None
-        if self._may(who, Action.TRAINING_LIST, Named(ptk_id=ptk_id)):
+        if Action.TRAINING_LIST in may:
             newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
             trainings = [{**training_document(one), "cause": CAUSES.get(one.code or "")} for one in newest]
         return {
