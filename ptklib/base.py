@@ -33,16 +33,9 @@ from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.scalars import whole_number
 from ptklib.spec import estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
-from ptklib.tables import listed
+from ptklib.unmatched import unmatched
 
 Units = Mapping[str, Ints]
-
-_UNSEEN = (
-    "the released counts show no row with a usable value of {}: they do not stand out of their noise. Either there are "
-    "few rows for this epsilon, or these values match nothing that was declared: text such as '7' is no integer, for "
-    "one. Compare them with the declared domains, classes and bounds."
-)
-"""Said of released values only, so it tells nothing that the release does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +181,9 @@ class DPEstimator(ShownEstimator, TransformerMixin, BaseEstimator, ABC):  # type
     def _needs_y(self) -> bool:
         return False
 
+    def _named_label(self) -> str | None:
+        return "y" if self._label_column() is None and self._needs_y() else self._label_column()
+
     def local_guarantee(self) -> dict[str, Any]:
         """Return what a family whose noise devices add promises them, as plain JSON; nothing for all others."""
         return {}
@@ -221,7 +217,8 @@ class DPEstimator(ShownEstimator, TransformerMixin, BaseEstimator, ABC):  # type
         if table.named and all(isinstance(name, str) for name in table.names):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
         if unseen:
-            warnings.warn(_UNSEEN.format(listed(unseen)) + self._unseen_note, UnmatchedWarning, stacklevel=2)
+            told = unmatched(unseen, self._named_label()) + self._unseen_note
+            warnings.warn(told, UnmatchedWarning, stacklevel=2)
         return self
 
     def partial_statistics(self, X: Any, y: Any = None) -> PartialStatistics:

@@ -136,6 +136,15 @@ class PrivacyLoss:
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "event", Event.of(self.event))
 
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for leaf, count in self.event.leaves():
+            kind = type(leaf).__name__
+            kinds[kind] = kinds.get(kind, 0) + count
+        mechanisms = ", ".join(name if count == 1 else f"{count} x {name}" for name, count in kinds.items())
+        epsilon, delta = (repr(number).removesuffix(".0") for number in (self.epsilon, self.delta))
+        return f"PrivacyLoss(epsilon={epsilon}, delta={delta}, event=<{mechanisms}>)"
+
     def checked_central(self) -> Self:
         """Return the loss of rows in one place; `PrivacyParameterError` for that of a report, which bounds none."""
         if isinstance(self.event, LocalReport):

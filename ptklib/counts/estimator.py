@@ -274,7 +274,7 @@ class CountFeaturizer(Labelled, NoisySums):
             self._layout().check(feature, state.tables[feature.column])
 
     def _unseen(self) -> tuple[str, ...]:
-        features, label = self._features(), self._label_column()
+        features, label = self._features(), self._named_label()
         unseen = tuple(feature.column for feature in features if not self._seen(feature))
         none = len(unseen) == len(features)  # then it may be the label that matches nothing
         return (*unseen, label) if none and label is not None else unseen

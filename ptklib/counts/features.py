@@ -1,6 +1,6 @@
 """How the values of each feature are named: declared, hashed into buckets, or selected at a price."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptklib.counts.selected import SelectedKeys
@@ -8,6 +8,7 @@ from ptklib.domains import Domain, product_size
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.hashing import HashedDomain
 from ptklib.names import check_columns, refuse_duplicates
+from ptklib.tables import listed
 
 Feature = Domain | HashedDomain | SelectedKeys
 
@@ -37,15 +38,30 @@ def feature_names(estimator: Any, label: str | None) -> tuple[str, ...]:
         columns = tuple(named)
     else:
         columns = check_columns(e.features, "features")
-    others = set(columns) - set(named)
-    if not columns or not set(named) <= set(columns) or bool(others) != _is_number(e.hash_buckets):
-        raise InvalidDomainError(
-            "each column of features, at least one, must be declared in domains, hash_buckets or select, "
-            "and no other"
-        )
+    _check_declared(columns, named, everything=_is_number(e.hash_buckets))
     if label is not None:
         refuse_duplicates((*columns, label), "features and label")
     return columns
+
+
+def _check_declared(columns: Sequence[str], named: Sequence[str], *, everything: bool) -> None:
+    """Refuse undeclared features, and declared columns that are no features; `everything` hashes the rest."""
+    missing = [name for name in columns if name not in named]
+    other = [name for name in named if name not in columns]
+    faults = []
+    if not columns:
+        faults.append("name at least one")
+    if missing and not everything:
+        faults.append(f"add {listed(missing)}")
+    if other:
+        faults.append(f"{listed(other)} not in features: add there, or remove here")
+    if everything and not missing:
+        faults.append("hash_buckets is one number, which is for other features, and there are none")
+    if faults:
+        raise InvalidDomainError(
+            "each column of features must be declared in domains, hash_buckets or select: "
+            + "; ".join(faults)
+        )
 
 
 def read_features(estimator: Any, columns: tuple[str, ...], n_classes: int) -> tuple[Feature, ...]:

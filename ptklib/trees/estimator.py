@@ -260,7 +260,7 @@ class TreeFeaturizer(Labelled):
     def _unseen(self) -> tuple[str, ...]:
         table, model, std = self.tables_[tables.TREES], self._model(), self.noise_std_[tables.TREES]
         sizes = {name: std[name] for name in model.sizes}
-        return unseen(table, sizes, model.trees(table), self._features(), self._label_column())
+        return unseen(table, sizes, model.trees(table), self._features(), self._named_label())
 
     def _completed(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Return a stored spec as this version would write it; the default method was "auto", of the same tables."""

@@ -11,6 +11,10 @@ from ptklib.trees import tables
 from ptklib.trees.binning import Feature
 from ptklib.trees.structure import Trees
 
+_LEAST_SHARE = 0.5
+"""The rows that go right of a feature whose values match, in parts of those of even splits. If so few would not stand
+out, the counts cannot tell whether values match."""
+
 
 def unseen(
     table: Any, noise_std: Mapping[str, float], trees: Trees, features: Sequence[Feature], label: str | None
@@ -30,7 +34,8 @@ def unseen(
     -----
     Values that are missing or outside a domain go left at every split. So of a feature that matches nothing,
     no row is seen to go right. Nor is one where all rows have first values of the domain. Features that no
-    tree looks at are not reported, nor are numbers, which are often below all thresholds.
+    tree looks at are not reported, nor are numbers, which are often below all thresholds. Nor is a feature of
+    which the counts could not tell: at the released number of rows, `_LEAST_SHARE` of them would not stand out.
     """
     n_inner = trees.splits.shape[1]
     counts = [tables.column(table, name, len(trees.splits))[:, n_inner:] for name in noise_std]
@@ -49,9 +54,11 @@ def unseen(
 
 
 def _goes_right(leaves: Floats, trees: Trees, feature: int, noise: float) -> bool:
-    """Return whether rows are seen that went right where trees look at a feature."""
+    """Return whether rows are seen that went right where trees look at a feature, or too few would be seen anyway."""
     levels = np.arange(trees.depth)[::-1, None]
     right = np.arange(leaves.shape[1]) >> levels & 1
     times = (trees.features == feature).astype(np.int64) @ right  # how often on the way to each leaf
     drawn = leaves != 0
-    return stand_out(leaves[drawn], noise, times[drawn])
+    spread = np.broadcast_to(leaves.mean(axis=1, keepdims=True), leaves.shape)
+    powerful = stand_out(spread[drawn] * _LEAST_SHARE, noise, times[drawn])
+    return not powerful or stand_out(leaves[drawn], noise, times[drawn])

@@ -228,3 +228,18 @@ def test_unusable_parameters_are_refused_before_data(params: dict[str, Any], err
         estimator.declared_loss()
     with pytest.raises(error):
         estimator.fit(object())
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"features": ["zone", "hour", "fare", "tip"]}, "add 'fare', 'tip'$"),
+        ({"features": ["zone"]}, "'hour' not in features: add there, or remove here$"),
+        ({"features": ["zone", "fare"]}, "add 'fare'; 'hour' not in features"),
+        ({"features": ["zone"], "domains": {"zone": ["a"]}, "hash_buckets": 8}, "there are none$"),
+        ({"hash_buckets": {}}, "name at least one$"),
+    ],
+)
+def test_the_column_that_is_declared_too_little_or_too_much_is_named(given: Any, told: str) -> None:
+    with pytest.raises(InvalidDomainError, match=told.replace("$", r"(\n|$)")):
+        hashed_trips(**given).declared_loss()

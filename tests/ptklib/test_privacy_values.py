@@ -58,6 +58,18 @@ def test_a_loss_survives_json_and_does_not_share_its_event() -> None:
     assert PrivacyLoss.from_json(loss.to_json()) == loss
 
 
+def test_a_loss_prints_its_promise_and_mechanisms_in_one_short_line() -> None:
+    noise = {"name": "DiscreteLaplace", "scale": 170353270.15, "l1_sensitivity": 1, "shape": [3]}
+    gauss = {"name": "DiscreteGaussian", "scale": 2.0, "l2_sensitivity": 1, "shape": [3]}
+    whole = {"name": "Composed", "events": [{**noise, "count": 3}, gauss]}
+    assert repr(PrivacyLoss(3.0, 0.0, noise)) == "PrivacyLoss(epsilon=3, delta=0, event=<DiscreteLaplace>)"
+    loss = PrivacyLoss(0.30000000000000004, 1e-6, whole)
+    assert str(loss) == (
+        "PrivacyLoss(epsilon=0.30000000000000004, delta=1e-06, event=<3 x DiscreteLaplace, DiscreteGaussian>)"
+    )
+    assert loss.event.to_json() == whole
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0), (float("inf"), 0), (1, 1), (1, -0.1), (True, 0)])
 def test_impossible_losses_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(PrivacyParameterError):

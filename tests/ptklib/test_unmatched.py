@@ -96,6 +96,45 @@ def test_trees_tell_a_feature_and_a_label_that_match_nothing(dtype: str, method:
     assert "'zone', 'answer': they" in told
 
 
+def clean(n_rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(n_rows)
+    data = pd.DataFrame({"region": rng.choice(list("abcd"), n_rows), "plan": rng.choice(list("fbp"), n_rows)})
+    data["age"], data["spend"] = rng.integers(18, 80, n_rows), rng.gamma(2, 30, n_rows)
+    return data.assign(left=np.where(rng.random(n_rows) < data["spend"] / 200, "yes", "no"))
+
+
+def churn(epsilon: float, **given: Any) -> TreeFeaturizer:
+    parameters = {"label": "left", "classes": ["no", "yes"], "bounds": {"age": (18, 80), "spend": (0, 300)}}
+    domains = {"region": list("abcd"), "plan": list("fbp")}
+    return TreeFeaturizer(**{**parameters, "domains": domains, **given}, epsilon=epsilon)
+
+
+def test_trees_do_not_warn_of_a_feature_where_rows_are_too_few_to_tell() -> None:
+    told = [message for _ in range(4) for message in warned(churn(0.5), clean(5_000))]
+    assert told == []
+
+
+def test_trees_still_warn_of_a_feature_where_rows_are_enough_to_tell() -> None:
+    (told,) = warned(churn(2.0, domains={"region": list("ABCD"), "plan": list("fbp")}), clean(MANY))
+    assert told.startswith("there are too few rows for this epsilon, or values match nothing")
+    assert "'region': they" in told
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["column", "y"])
+@pytest.mark.parametrize("family", ["trees", "counts"])
+def test_classes_that_match_nothing_are_named_before_the_features(family: str, named: bool) -> None:
+    data = clean(5_000)
+    features = {"domains": {"region": list("abcd"), "plan": list("fbp")}, "label": "left" if named else None}
+    wrong = ["No", "Yes"]
+    estimator = (
+        churn(2.0, **features, classes=wrong)
+        if family == "trees"
+        else CountFeaturizer(**features, classes=wrong, epsilon=2.0)
+    )
+    (told,) = warned(estimator, data if named else data.drop(columns="left"), None if named else data["left"])
+    assert f"check the classes or bounds of {'left' if named else 'y'!r} first" in told
+
+
 def test_text_under_a_domain_of_integers_is_told_as_missing_groups_are() -> None:
     hours = np.arange(MANY) % 3
     data = pd.DataFrame({"hour": pd.Series(hours.astype(str), dtype=object), "speed": 30.0})
