@@ -15,6 +15,7 @@ from ptkstore.domain.scheduling.queues import Awaited
 from tests.architecture.source import REPOSITORY
 
 OF_OTHER_NOTICES = {"deregistered", "ptk-rejected", "policy-differs", "online-rows-lost"}
+FIELDS = {"page"}
 OF_PREPARING = {"unavailable", "corrupt-object", "window-gone", "no-process"}
 
 
@@ -38,7 +39,7 @@ def test_the_page_about_notices_explains_the_same_codes() -> None:
     text = section(NOTICES_PAGE)
     named = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", text))
     words = {word for word in named if "-" in word or f"| `{word}`" in text or f", `{word}`" in text}
-    assert words - OF_OTHER_NOTICES - OF_PREPARING - set(CAUSES) == set()
+    assert words - FIELDS - OF_OTHER_NOTICES - OF_PREPARING - set(CAUSES) == set()
     assert set(CAUSES) - named == {
         "refused"
     }  # an outcome of a job, which its notice tells as `budget-denied`
