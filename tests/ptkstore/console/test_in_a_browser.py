@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from ptkstore.domain.identity import Role
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.ports.row_processes import RunFailed
 from tests.services.chromium import Tab, chromium, executable, tab
 from tests.support.api_server import Api
@@ -46,7 +46,17 @@ PAGES = (
         "deliveries",
         "streams/rides/queue",
     ),
-    "streams/rides/simulation?rate=0.5&windows=20&seed=1&scheduler=conserve&scheduler=guided",
+    *(
+        "streams/rides/simulation?rate=0.5&windows=20&seed=1&scheduler=conserve&scheduler=guided",
+        "streams/taxi/officer",
+        "subscriptions/SUBSCRIPTION",
+        "act/subscriptions/SUBSCRIPTION/rotate?overlap_hours=1",
+        "act/ptks/taxi.speed/rollback",
+        "act/ptks/taxi.speed/rollback?to=v2",
+        "act/ptks/taxi.speed/deregister",
+        "act/streams/taxi/close",
+        "act/grants/add",
+    ),
 )
 WIDTHS = (390, 1_280)  # a phone and a desk
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -82,6 +92,12 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             with world.service.begin() as uow:
                 letter = DeadLetter(made.id, 3, "endpoint-refused", ORIGIN + 4 * DAY)
                 uow.subscriptions.add_dead_letter(letter)
+                uow.subscriptions.add_attempts(
+                    [
+                        Attempt(made.id, number, ORIGIN + 4 * DAY, 3, number, False, "status-5xx", 503, 9_900)
+                        for number in (1, 2)
+                    ]
+                )
                 uow.commit()
         yield api
 
@@ -142,7 +158,8 @@ def test_every_page_can_be_read_by_everybody(
 ) -> None:
     page.size(width)
     page.scheme(scheme)
-    page.go(f"{api.url}/console/{path}")
+    one = api.world.service.subscriptions(None)[0].subscription
+    page.go(f"{api.url}/console/{path.replace('SUBSCRIPTION', one.id)}")
     kept(page, f"{path.partition('?')[0].replace('/', '-') or 'overview'}-{width}-{scheme}")
     can_be_read_by_everybody(page)
     if width < 500:  # a row of a table is a card there
