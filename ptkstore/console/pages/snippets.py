@@ -28,8 +28,8 @@ def snippets_of(spec: PtkSpec) -> list[tuple[str, str]]:
     return [
         (
             "Python",
-            "import ptkstore.sdk\n\n"
-            'store = ptkstore.sdk.connect("https://ptk.example.org", token=TOKEN)\n'
+            "import ptkstore\n\n"
+            'store = ptkstore.connect("https://ptk.example.org", token=TOKEN)\n'
             f"store.look_up({features!r}, [{keys!r}])\n"
             f"store.ptk({spec.ptk_id!r})  # the whole newest state",
         ),
