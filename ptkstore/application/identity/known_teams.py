@@ -19,5 +19,7 @@ def check_team(team: str, uow: CatalogView) -> None:
 
     `LOCAL` is known: acts in a home are recorded under it.
     """
-    if team != LOCAL and team not in uow.identities.teams() and team not in known_teams(uow):
+    if team == LOCAL or team in uow.identities.teams() or uow.ptks.find(team=team):
+        return
+    if all(stream.team != team for stream in uow.streams.all()):
         raise UnknownName("team", team)

@@ -62,6 +62,9 @@ def budget(
     by: Annotated[
         By, typer.Option(help="Per block, or most on any block per line, stream, PTK, team.")
     ] = By.BLOCK,
+    room: Annotated[
+        bool, typer.Option("--room", help="Say, too, how many more PTKs like the last one fit.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.
@@ -90,8 +93,8 @@ def budget(
         console.print(SHARES, highlight=False, soft_wrap=True)
     if not as_json:
         console.print(escape(rests_on), highlight=False, soft_wrap=True)
-        if (room := store.service.room_for_more(stream)) is not None:
-            console.print(escape(room.sentence), highlight=False, soft_wrap=True)
+    if room and (fits := store.service.room_for_more(stream)) is not None:
+        (said if as_json else console).print(escape(fits.sentence), highlight=False, soft_wrap=True)
     if contexts:
         (said if as_json else console).print(escape(contexts), highlight=False, soft_wrap=True)
 

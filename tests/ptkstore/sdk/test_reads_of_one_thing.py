@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 import pytest
 
@@ -29,8 +29,14 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made.stream()
     made.register()
     made.publish(0)
-    for kind, name in ((SqlStreams, "all"), (SqlPtks, "find"), (SqlJobs, "placed")):
+    for kind, name in ((SqlStreams, "all"), (SqlJobs, "placed")):
         monkeypatch.setattr(kind, name, listed)
+    find = SqlPtks.find
+
+    def found_of_a_team(*which: Any, team: str | None = None, **more: Any) -> Any:
+        return listed() if team is None else find(*which, team=team, **more)
+
+    monkeypatch.setattr(SqlPtks, "find", found_of_a_team)
     return made
 
 

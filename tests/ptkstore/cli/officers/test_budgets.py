@@ -12,6 +12,7 @@ from ptkstore.domain.streams.streams import Policy
 from ptkstore.sdk.store import connect
 from tests.support.command_line import Line
 from tests.support.local import local
+from tests.support.world import World
 
 CREATE = [
     *("stream", "create", "rides", "--team", "taxi", "--schema", "at:timestamp,hour:int64"),
@@ -93,3 +94,17 @@ def test_recovery_of_a_catalog_in_step_says_so(ptk: Line) -> None:
         "ptks_to_register": [],
         "stopped": False,
     }
+
+
+def test_a_budget_says_how_many_more_fit_if_asked(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register(epsilon=0.3)
+    world.service.close()
+    line = Line(tmp_path / "home")
+    told = "Room for 2 more PTKs like taxi.speed"
+    assert told in line.run("budget", "taxi", "--room").output
+    assert told not in line.run("budget", "taxi").output
+    asked = line.run("budget", "taxi", "--room", "--json")
+    assert told in asked.stderr
+    assert told not in asked.stdout
