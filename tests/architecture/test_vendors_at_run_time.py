@@ -129,6 +129,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.tables": FRAMES | {"scipy"},
     "ptklib.team": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
+    "ptklib.unmatched": FRAMES | {"scipy"},
     "ptklib.warm_start": ESTIMATORS,
     "ptklib.validation": ESTIMATORS | {"rich"},
     "ptkstore.domain.allocation": ARRAYS,

@@ -264,6 +264,7 @@ def test_code_that_fails_on_real_rows_is_told_to_its_owner_as_a_code_and_to_nobo
             "code": "team-code-failed",
             "stream": None,
             "ptk": ptk_id,
+            "page": "docs/reference/codes.md#team-code-failed",
         }
     ]
     granted, stranger = api.acting(*STREAM_ROLES, team="ads"), api.acting(*STREAM_ROLES, team="strangers")
