@@ -53,5 +53,5 @@ def test_the_command_line_says_it_below_the_budget(tmp_path: Path) -> None:
     world.stream()
     world.register("last", epsilon=0.3)
     world.service.close()
-    said = Line(tmp_path / "home").run("budget", "taxi").output
+    said = Line(tmp_path / "home").run("budget", "taxi", "--room").output
     assert "Room for 2 more PTKs like taxi.last" in " ".join(said.split())
