@@ -13,10 +13,12 @@ from ptkstore.console.app import PREFIX, Console
 def with_console(app: FastAPI) -> None:
     """Mount the console below `/console`, to which `/` leads.
 
-    It asks the same parts for their health and counts the same requests.
+    It asks the same parts for their health, counts the same requests and seeks near names at the same pace.
     """
     state = app.state
-    console = Console(state.service, state.identity, state.parts.states, state.rates.take)
+    console = Console(
+        state.service, state.identity, state.parts.states, state.rates.take, state.near_names.allows
+    )
     app.router.routes.append(Route("/", lambda _: RedirectResponse(f"{PREFIX}/", 307)))
     app.router.routes.append(Route(PREFIX, lambda _: RedirectResponse(f"{PREFIX}/", 308)))
     app.mount(PREFIX, console.app)

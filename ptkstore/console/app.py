@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,21 +15,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ptkstore.adapters.processes import OneTimeLinks
-from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.actions.routes import ActionRoutes
+from ptkstore.console.cookies import SESSION, cookie_of
 from ptkstore.console.downloads import Reports
+from ptkstore.console.entrance import Entrance
 from ptkstore.console.few import Few
 from ptkstore.console.forms import form_of, from_this_site, same
 from ptkstore.console.glossary import glossary_page, meaning
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
 from ptkstore.console.pages.shown import compact, problem_of, shown_time
-from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
+from ptkstore.console.sessions import Session, Sessions
 from ptkstore.console.site import FirstUses, site_address
-from ptkstore.console.ways import direct_address, is_loopback
 from ptkstore.domain.accounting.assurances import assured_of
-from ptkstore.domain.audit import DONE, subject_of
+from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import (
     NotAllowed,
@@ -44,16 +42,11 @@ from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
 PREFIX = "/console"
-SESSION_COOKIE, FORM_COOKIE = "ptk_session", "ptk_form"
 HEAVY_AT_ONCE = 2  # officer's pages and reports: each reads a whole journal
 _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
-)
-_NO_LINK = (
-    "This link opens nothing. It works once, for two minutes, in a browser on this machine, at the address that ptk ui "
-    "printed, and at the server of the same home. Run ptk ui again for a new one."
 )
 _STYLE = (_HERE / "style.css").read_text()
 
@@ -75,6 +68,8 @@ class Console:
         Returns the state of every part by name, and the names of those that fail.
     admit : callable
         Counts a request of a principal. Refuses a request too many.
+    seeks : callable
+        Whether near names may be sought for one more unknown name now.
     """
 
     def __init__(
@@ -83,14 +78,13 @@ class Console:
         identity: Identity,
         health: Health,
         admit: Callable[[Principal], None],
+        seeks: Callable[[], bool],
     ) -> None:
         self._identity, self._admit = identity, admit
-        self._pages = pages = Pages(service, identity, health)
+        self._pages = pages = Pages(service, identity, health, seeks)
         self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE)
         self._actions = ActionRoutes(service, identity, self, PREFIX)
-        self._sessions, self._refused = Sessions(), RefusedCallers()
-        self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
-        self._begun = service.clock.now()
+        self._sessions = Sessions()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -108,10 +102,7 @@ class Console:
         self.app = Starlette(
             routes=[
                 Route("/style.css", _style),
-                Route("/login", self._login),
-                Route("/login", self._enter, methods=["POST"]),
-                Route("/logout", self._leave, methods=["POST"]),
-                Route("/open", self._open),
+                *Entrance(service, identity, self._sessions, admit, self._html, PREFIX).routes(),
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
                 self._page(
                     "/streams/{name}",
@@ -260,14 +251,14 @@ class Console:
 
     def session_of(self, request: Request) -> Session | None:
         """Return the session of a request."""
-        return self._sessions.of(request.cookies.get(SESSION_COOKIE))
+        return self._sessions.of(cookie_of(request, SESSION))
 
     def entered(self, request: Request, session: Session) -> Principal:
         """Return who asks, counted and known to the request log; `Unauthenticated` ends the session."""
         try:
             who = self._identity.principal(session.token_id)
         except Unauthenticated:  # revoked or expired meanwhile
-            self._sessions.end(request.cookies.get(SESSION_COOKIE))
+            self._sessions.end(cookie_of(request, SESSION))
             raise
         request.state.team, request.state.token_id = who.team, who.token_id
         self._admit(who)
@@ -279,7 +270,7 @@ class Console:
 
     def leave_message(self, request: Request, text: str) -> None:
         """Have the next page of the session show a sentence."""
-        self._sessions.leave_message(request.cookies.get(SESSION_COOKIE), text)
+        self._sessions.leave_message(cookie_of(request, SESSION), text)
 
     def shown(
         self,
@@ -298,94 +289,8 @@ class Console:
             What the template shows.
         """
         frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
-        message = self._sessions.take_message(request.cookies.get(SESSION_COOKIE))
+        message = self._sessions.take_message(cookie_of(request, SESSION))
         return self._html(template, {"message": message, **more, **frame}, status)
-
-    # signing in and out
-
-    async def _login(self, request: Request, wrong: bool = False) -> Response:
-        key = secrets.token_urlsafe(32)
-        response = self._html("login.html", {"form_key": key, "wrong": wrong}, 403 if wrong else 200)
-        _set(response, request, FORM_COOKIE, key, 3600)
-        return response
-
-    async def _enter(self, request: Request) -> Response:
-        """Sign in: only by the form that this very browser was given, so that nobody signs another in as himself."""
-        form = await form_of(request)
-        key = request.cookies.get(FORM_COOKIE, "")
-        if not from_this_site(request) or not same(form.get("form_key", ""), key):
-            return await self._login(request, wrong=True)
-        try:
-            token = form.get("token", "").strip()
-            who = await to_thread.run_sync(
-                self._let_in, lambda: self._identity.identify(token), request.state.request_id
-            )
-        except Unauthenticated:
-            return await self._login(request, wrong=True)
-        return self._signed_in(request, who, RedirectResponse(f"{PREFIX}/", 303))
-
-    async def _open(self, request: Request) -> Response:
-        """Sign in by a one-time link that `ptk ui` made in the home, straight from this machine."""
-        if request.method != "GET":  # a look at what is there must not use the link up
-            raise HTTPException(405)
-        secret, address = request.query_params.get("link", ""), direct_address(request)
-
-        def holder() -> Principal:
-            token_id = self._links.take(secret, address, self._clock.now(), since=self._begun)
-            return self._identity.identify(None) if token_id is None else self._identity.principal(token_id)
-
-        try:
-            who = await to_thread.run_sync(self._let_in, holder, request.state.request_id)
-        except Unauthenticated:
-            return _without_referrer(self._html("error.html", {"status": 403, "detail": _NO_LINK}, 403))
-        # A page, not a redirect: the browser sends the new cookie only where a page of this site leads.
-        response = self._signed_in(request, who, self._html("opened.html", {}))
-        response.headers["Refresh"] = f"0; url={PREFIX}/"
-        return _without_referrer(response)
-
-    def _signed_in(self, request: Request, who: Principal, response: Response) -> Response:
-        self._sessions.end(request.cookies.get(SESSION_COOKIE))
-        _set(response, request, SESSION_COOKIE, self._sessions.begin(who.token_id), int(LIFE_SECONDS))
-        _set(response, request, FORM_COOKIE, "", 0)
-        return response
-
-    def _let_in(self, identify: Callable[[], Principal], request_id: str) -> Principal:
-        """Return the principal that signs in, and record the sign-in before it happens.
-
-        A refused sign-in is recorded, too: once a minute at most if the token is not valid.
-        """
-        try:
-            who = identify()
-        except Unauthenticated as error:
-            code = error.code
-            self._refused.tell(
-                lambda nobody: self._identity.record(
-                    Action.CONSOLE_SIGN_IN, "console", request_id, nobody, code
-                )
-            )
-            raise
-        self._admit(who)
-        try:
-            self._identity.permit(who, Action.CONSOLE_SIGN_IN)
-        except NotAllowed as error:
-            self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, error.code)
-            raise
-        self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, DONE)
-        return who
-
-    async def _leave(self, request: Request) -> Response:
-        """Sign out: only by the form of a page of this session, so that no other site signs anybody out."""
-        name = request.cookies.get(SESSION_COOKIE)
-        session, form = self._sessions.of(name), await form_of(request)
-        response = RedirectResponse(f"{PREFIX}/login", 303)
-        if session is None:  # another site's form comes without the cookie, and must not have it deleted
-            return response
-        if not from_this_site(request) or not same(form.get("form_key", ""), session.form_key):
-            detail = "You are still signed in: this form is not of your session. Sign out from the overview."
-            return self._html("error.html", {"status": 403, "detail": detail}, 403)
-        self._sessions.end(name)
-        _set(response, request, SESSION_COOKIE, "", 0)
-        return response
 
     # what goes wrong
 
@@ -417,25 +322,6 @@ async def _style(request: Request) -> Response:
     return Response(_STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
 
 
-def _without_referrer(response: Response) -> Response:
-    """A page whose own address is a secret."""
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
-
-
 def _query(request: Request) -> dict[str, list[str]]:
     """The fields of a form that asks, each with all its values."""
     return {name: request.query_params.getlist(name) for name in request.query_params}
-
-
-def _set(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
-    """A cookie that no script reads and no other site sends, and that leaves this machine over https only."""
-    response.set_cookie(
-        name,
-        value,
-        max_age=seconds,
-        path=PREFIX,
-        secure=request.url.scheme == "https" or not is_loopback(request.url.hostname),
-        httponly=True,
-        samesite="strict",
-    )

@@ -20,7 +20,8 @@ OF_A_TOKEN_MAX = 20
 class Session:
     """A session keeps the token's id, never its text. Every form carries `form_key`, and sends it back.
 
-    The next page shows `message`, about the action before it.
+    The next page shows `message`, about the action before it. A session that began `by_link` has a token of its own,
+    which ends with it.
     """
 
     token_id: str
@@ -28,6 +29,7 @@ class Session:
     begun_at: float
     used_at: float
     message: str = ""
+    by_link: bool = False
 
 
 class Sessions:
@@ -41,7 +43,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
 
-    def begin(self, token_id: str) -> str:
+    def begin(self, token_id: str, *, by_link: bool = False) -> str:
         """Begin a session and return its name, which is in no other place."""
         name, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
@@ -50,7 +52,9 @@ class Sessions:
                 [k for k, one in self._sessions.items() if one.token_id == token_id], OF_A_TOKEN_MAX
             )
             self._make_room(list(self._sessions), SESSIONS_MAX)
-            self._sessions[_hashed(name)] = Session(token_id, secrets.token_urlsafe(32), now, now)
+            self._sessions[_hashed(name)] = Session(
+                token_id, secrets.token_urlsafe(32), now, now, by_link=by_link
+            )
         return name
 
     def _make_room(self, keys: list[str], most: int) -> None:
@@ -88,10 +92,10 @@ class Sessions:
             self._sessions[key] = replace(session, message=text)
             return session.message
 
-    def end(self, name: str | None) -> None:
-        """Sign out."""
+    def end(self, name: str | None) -> Session | None:
+        """Sign out. Return the session that ended, if there was one."""
         with self._lock:
-            self._sessions.pop(_hashed(name or ""), None)
+            return self._sessions.pop(_hashed(name or ""), None)
 
 
 def _lives(session: Session, now: float) -> bool:

@@ -219,6 +219,22 @@ class Reading(Adapters):
             ptk_id, one, other, begin=self.read, lake=self.lake
         )
 
+    def small_diff(
+        self, ptk_id: str, one: int, other: int
+    ) -> application.versions.diff_versions.VersionDiff | None:
+        """Compare two versions for a page; None if one is too large for that."""
+        versions = [self.version(ptk_id, number) for number in (one, other)]
+        if not all(application.operations.state_tables.is_small(version.content) for version in versions):
+            return None
+        before, after = (
+            (version.content, application.versions.elected_files.files_of(version, self.lake))
+            for version in versions
+        )
+        diffs = application.versions.diff_versions
+        if not (diffs.has_few_rows(before[1]) and diffs.has_few_rows(after[1])):
+            return None
+        return diffs.difference(ptk_id, (one, other), before, after)
+
     def report_key(self) -> str:
         return self.signer.public_key().hex()
 

@@ -47,6 +47,11 @@ class Seen(HTMLParser):
         self.text += data
 
 
+def session_cookie(api: Api) -> str:
+    """The name of the cookie with a session of this server."""
+    return f"ptk_session_{api.port}"
+
+
 def seen(response: httpx.Response) -> Seen:
     page = Seen()
     page.feed(response.text)

@@ -27,6 +27,10 @@ _FACTS = (
     "repeats",
 )
 
+ROWS_MOST = 100_000
+"""Rows of a version that are compared for a page: that many keys take about a second and 50 MB."""
+CELLS_MOST = 2_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnDiff:
@@ -85,6 +89,16 @@ def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake)
 
 State = tuple[Mapping[str, Any], Mapping[str, bytes]]
 """A manifest and the files it names."""
+
+
+def has_few_rows(files: Mapping[str, bytes]) -> bool:
+    """Return whether the tables of a version have few enough rows and cells to be compared for a page.
+
+    A small file may hold many equal rows, so its footer is asked and not its size.
+    """
+    facts = [pq.read_metadata(io.BytesIO(data)) for data in files.values()]
+    rows, cells = sum(one.num_rows for one in facts), sum(one.num_rows * one.num_columns for one in facts)
+    return bool(rows <= ROWS_MOST and cells <= CELLS_MOST)
 
 
 def difference(ptk_id: str, numbers: tuple[int, int], one: State, other: State) -> VersionDiff:

@@ -119,7 +119,7 @@ class Catalog(Reads):
             "streams": sorted({spec.stream for spec in specs}),
             "tags": tags,
             "ages": AGES,
-            "near": [] if found else _near(search, specs, tags),
+            "near": _near(search, specs, tags) if not found and self._seeks() else [],
         }
 
     def _new(self, search: Search, placed: Mapping[str, int]) -> frozenset[str]:

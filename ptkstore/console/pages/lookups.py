@@ -47,7 +47,7 @@ class LookUp(Reads):
         needle = text.lower().replace(".", "__")
         found = [one for one in views if needle in one["name"]]
         named = {name: one for one in views for name in (one["name"], one["ptk_id"].partition(".")[2])}
-        near = near_names(needle, named) if needle and not found else []
+        near = near_names(needle, named) if needle and not found and self._seeks() else []
         return {
             "may": bool(readable),
             "views": found[:TABLES_SHOWN],

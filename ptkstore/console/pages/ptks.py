@@ -8,6 +8,7 @@ from typing import Any
 
 from ptkstore.application.identity.authorize import Named
 from ptkstore.console.graphs import Graph
+from ptkstore.console.pages.diffs import shown_diff, too_large
 from ptkstore.console.pages.lineage_graphs import lineage_graph
 from ptkstore.console.pages.origins import origins_of
 from ptkstore.console.pages.reads import Reads
@@ -111,13 +112,10 @@ class PtkPage(Reads):
         shown = {"ptk_id": ptk_id, "newest": newest, "one": one, "other": other, "diff": None, "problem": ""}
         if not 1 <= one < other:
             return {**shown, "problem": "Choose two different versions, the older one first."}
-        contents = [self._service.version(ptk_id, number).content for number in (one, other)]
-        if not all(map(_is_small, contents)):
-            return {
-                **shown,
-                "problem": "These versions are too large to be compared on a page: use ptk diff.",
-            }
-        return {**shown, "diff": self._service.diff_versions(ptk_id, one, other)}
+        diff = self._service.small_diff(ptk_id, one, other)
+        if diff is None:
+            return {**shown, "problem": too_large(ptk_id, one, other)}
+        return {**shown, "diff": shown_diff(diff)}
 
     def _graph(
         self, who: Principal, spec: PtkSpec, newest: Mapping[str, Any] | None, shown: Mapping[str, Any]
@@ -230,9 +228,3 @@ def _number(asked: Mapping[str, Sequence[str]], name: str) -> int:
     """A number of a version in a query; 0 for what is none."""
     text = next(iter(asked.get(name, ())), "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= NUMBER_MOST else 0
-
-
-def _is_small(content: Mapping[str, Any]) -> bool:
-    from ptkstore.application.operations.state_tables import is_small
-
-    return is_small(content)

@@ -23,8 +23,10 @@ Health = Callable[[], tuple[Mapping[str, str], Collection[str]]]
 class Reads:
     """Reads for one principal that several pages share."""
 
-    def __init__(self, service: Service, identity: Identity, health: Health) -> None:
-        self._service, self._identity, self._health = service, identity, health
+    def __init__(
+        self, service: Service, identity: Identity, health: Health, seeks: Callable[[], bool]
+    ) -> None:
+        self._service, self._identity, self._health, self._seeks = service, identity, health, seeks
 
     def _exposure(self, name: str) -> dict[str, Any] | None:
         """Return sentences about what is exposed of a stream. None while a store is unavailable."""
@@ -55,7 +57,12 @@ class Reads:
         ]
 
     def near(self, who: Principal, kind: str, name: str) -> list[dict[str, str]]:
-        """Return links to what an unknown name may have been meant to be, of what the reader may see."""
+        """Return links to what an unknown name may have been meant to be, of what the reader may see.
+
+        There are none while near names are sought too often: seeking them costs more than the page.
+        """
+        if not self._seeks():
+            return []
         if kind == "stream":
             names, place = [stream.name for stream in self._streams(who)], "streams"
         else:

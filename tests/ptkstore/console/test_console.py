@@ -25,7 +25,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.api_server import Api
-from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, signed_in
+from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, session_cookie, signed_in
 from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import CHAIN, DAY, NOW, ORIGIN, trips
@@ -91,7 +91,7 @@ def test_names_and_texts_of_others_are_inert(api: Api, path: str) -> None:
 @pytest.mark.parametrize("path", [*PAGES, "/console/nothing"])
 def test_without_a_session_there_is_a_form_and_nothing_else(api: Api, path: str) -> None:
     for client in (api.client(), api.client(api.token())):  # an API token in a header signs nobody in
-        client.cookies.set("ptk_session", "x" * 43)
+        client.cookies.set(session_cookie(api), "x" * 43)
         answer = client.get(path)
         if path.endswith("nothing"):
             assert answer.status_code == 404
@@ -123,7 +123,7 @@ def test_a_session_is_a_cookie_that_no_script_reads_and_no_other_site_sends(api:
     key = seen(client.get("/console/login")).fields["form_key"]
     answer = client.post("/console/login", data={"form_key": key, "token": token})
     cookies = answer.headers.get_list("set-cookie")
-    session = next(cookie for cookie in cookies if cookie.startswith("ptk_session="))
+    session = next(cookie for cookie in cookies if cookie.startswith(f"{session_cookie(api)}="))
     for part in ("HttpOnly", "SameSite=strict", "Path=/console"):
         assert part in session
     assert not any(secret in "".join(cookies) for secret in (token, token[-43:]))
@@ -191,12 +191,12 @@ def test_another_site_whose_post_carries_no_cookie_has_none_deleted(api: Api) ->
 
 def test_signing_out_takes_the_form_and_ends_the_session_for_good(api: Api) -> None:
     client = signed_in(api)
-    name = client.cookies["ptk_session"]
+    name = client.cookies[session_cookie(api)]
     key = seen(client.get("/console/")).fields["form_key"]
     assert client.post("/console/logout", data={"form_key": key}).status_code == 303
-    assert "ptk_session" not in client.cookies
+    assert session_cookie(api) not in client.cookies
     again = api.client()
-    again.cookies.set("ptk_session", name)
+    again.cookies.set(session_cookie(api), name)
     assert again.get("/console/").status_code == 303
 
 
@@ -355,7 +355,7 @@ def test_the_backend_of_an_app_does_not_sign_in(tmp_path: Path) -> None:
         key = seen(client.get("/console/login")).fields["form_key"]
         gateway = api.token(Role.DEVICE_GATEWAY)
         answer = client.post("/console/login", data={"form_key": key, "token": gateway})
-        assert (answer.status_code, "ptk_session" in client.cookies) == (403, False)
+        assert (answer.status_code, session_cookie(api) in client.cookies) == (403, False)
         (entry,) = [one for one in api.identity.audit_log() if one.action == "console.sign-in"]
         assert entry.outcome == "not-allowed"
 

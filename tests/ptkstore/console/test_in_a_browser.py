@@ -17,6 +17,7 @@ from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.ports.row_processes import RunFailed
 from tests.services.chromium import Tab, chromium, executable, tab
 from tests.support.api_server import Api
+from tests.support.console_pages import session_cookie
 from tests.support.plugins.lacking import needs
 from tests.support.world import DAY, ORIGIN, STREAM, trips
 
@@ -136,7 +137,7 @@ def kept(one: Tab, name: str) -> None:
 @pytest.mark.long
 def test_the_session_is_out_of_reach_of_scripts_and_other_sites(page: Tab, api: Api) -> None:
     page.go(f"{api.url}/console/")
-    (session,) = (one for one in page.page.context.cookies() if one.get("name") == "ptk_session")
+    (session,) = (one for one in page.page.context.cookies() if one.get("name") == session_cookie(api))
     assert (session.get("httpOnly"), session.get("sameSite")) == (True, "Strict")
     assert session.get("path") == "/console"
     assert page.run("document.cookie") == ""

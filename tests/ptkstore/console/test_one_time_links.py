@@ -21,7 +21,7 @@ from ptkstore.adapters.processes.one_time_links import LIFE
 from ptkstore.console.ways import direct_address
 from ptkstore.domain.identity import Role
 from tests.support.api_server import Api
-from tests.support.console_pages import signed_in
+from tests.support.console_pages import enter, seen, session_cookie, signed_in
 
 GUESSED = "x" * 43
 
@@ -52,7 +52,7 @@ def follow(api: Api, secret: str, method: str = "GET", **headers: str) -> httpx.
 
 def signs_in(answer: httpx.Response) -> bool:
     assert answer.status_code in (200, 403, 405)
-    given = any(one.startswith("ptk_session=") for one in answer.headers.get_list("set-cookie"))
+    given = any(one.startswith("ptk_session_") for one in answer.headers.get_list("set-cookie"))
     assert given == (answer.status_code == 200)
     return given
 
@@ -151,12 +151,65 @@ def test_a_look_at_the_address_does_not_use_the_link_up(api: Api) -> None:
 
 def test_a_new_session_ends_the_one_before(api: Api) -> None:
     client = signed_in(api)
-    before = client.cookies["ptk_session"]
+    before = client.cookies[session_cookie(api)]
     client.get("/console/open", params={"link": link(api)})
-    assert client.cookies["ptk_session"] != before
+    assert client.cookies[session_cookie(api)] != before
     other = api.client()
-    other.cookies.set("ptk_session", before)
+    other.cookies.set(session_cookie(api), before)
     assert other.get("/console/").status_code == 303
+
+
+def sign_out(client: httpx.Client) -> None:
+    key = seen(client.get("/console/")).fields["form_key"]
+    assert client.post("/console/logout", data={"form_key": key}).status_code == 303
+
+
+def opened_by(api: Api, holder: str) -> httpx.Client:
+    client = api.client()
+    secret = links(api).make(holder, f"127.0.0.1:{api.port}", api.world.clock.now())
+    assert signs_in(client.get("/console/open", params={"link": secret}))
+    return client
+
+
+def is_revoked(api: Api, holder: str) -> bool:
+    (token,) = (one for one in api.identity.tokens() if one.id == holder)
+    return token.revoked_at is not None
+
+
+def test_the_token_of_a_link_ends_when_its_holder_signs_out(api: Api) -> None:
+    holder = token_id(api)
+    client = opened_by(api, holder)
+    client.get("/console/")
+    assert not is_revoked(api, holder)
+    sign_out(client)
+    assert is_revoked(api, holder)
+    (line,) = (one for one in api.identity.audit_log(limit=1_000) if one.subject == f"token/{holder}")
+    assert (line.team, line.token_id, line.action, line.outcome) == ("taxi", holder, "token.revoke", "done")
+
+
+def test_the_token_of_a_link_ends_when_another_sign_in_takes_the_place_of_its_session(api: Api) -> None:
+    first, second = token_id(api), token_id(api)
+    client = opened_by(api, first)
+    secret = links(api).make(second, f"127.0.0.1:{api.port}", api.world.clock.now())
+    client.get("/console/open", params={"link": secret})
+    assert (is_revoked(api, first), is_revoked(api, second)) == (True, False)
+    enter(client, api.token())
+    assert is_revoked(api, second)
+
+
+def test_a_token_that_somebody_has_outlives_the_session(api: Api) -> None:
+    text = api.token()
+    sign_out(enter(api.client(), text))
+    assert not is_revoked(api, text.split("_")[1])
+
+
+def test_who_signs_out_after_the_token_was_revoked_is_signed_out(api: Api) -> None:
+    holder = token_id(api)
+    client = opened_by(api, holder)
+    key = seen(client.get("/console/")).fields["form_key"]
+    api.identity.revoke_token(holder)
+    assert client.post("/console/logout", data={"form_key": key}).status_code == 303
+    assert not [one for one in api.identity.audit_log(limit=1_000) if one.subject == f"token/{holder}"]
 
 
 def test_no_log_and_no_line_of_the_trail_has_the_link(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from ptkstore.application.operations import state_tables
-from ptkstore.console.pages import ptks
+from ptkstore.application.versions import diff_versions
+from ptkstore.application.versions.diff_versions import ColumnDiff, TableDiff, VersionDiff
+from ptkstore.console.pages import diffs, ptks
 from ptkstore.console.pages.pages import Pages
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.identity import Role
@@ -135,8 +137,47 @@ def test_versions_that_are_too_large_are_compared_elsewhere(
     assert "too large for a page" in client.get(PAGE).text
 
 
+@pytest.mark.parametrize("bound", ["ROWS_MOST", "CELLS_MOST"])
+def test_versions_with_too_many_keys_are_compared_elsewhere_however_small_their_files(
+    api: Api, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    client = signed_in(api)
+    monkeypatch.setattr(diff_versions, bound, 24 if bound == "ROWS_MOST" else 96)  # exactly its table
+    assert "24 rows in both versions" in client.get(f"{PAGE}/diff?one=1&other=2").text
+    monkeypatch.setattr(diff_versions, bound, 23 if bound == "ROWS_MOST" else 95)
+    page = seen(client.get(f"{PAGE}/diff?one=1&other=2")).text
+    assert "too large to be compared on a page" in page
+    assert "To compare them in full: ptk diff taxi.speed 1 2." in page
+    assert "rows in both versions" not in page
+
+
+def test_a_page_of_changes_says_how_many_columns_and_tables_it_leaves_out() -> None:
+    names = tuple(f"c{number}" for number in range(diffs.COLUMNS_SHOWN + 3))
+    changed = tuple(ColumnDiff(name, 1, 1.0, 1.0) for name in names)
+    tables = tuple(
+        TableDiff(f"t{number}", 0, 0, 1, names[:12], names[:2], changed)
+        for number in range(diffs.TABLES_SHOWN + 2)
+    )
+    shown = diffs.shown_diff(VersionDiff("taxi.speed", (1, 2), {}, tables))
+    assert (len(shown["tables"]), shown["more_tables"]) == (diffs.TABLES_SHOWN, 2)
+    table = shown["tables"][0]
+    assert (len(table["columns"]), table["n_columns"]) == (diffs.COLUMNS_SHOWN, diffs.COLUMNS_SHOWN + 3)
+    assert table["added"] == ", ".join([*names[:10], "2 more"])
+    assert table["dropped"] == "c0, c1"
+
+
+def test_a_page_of_changes_that_leaves_some_out_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diffs, "COLUMNS_SHOWN", 1)
+    text = seen(signed_in(api).get(f"{PAGE}/diff?one=1&other=2")).text
+    assert "The first 1 of 3 columns; ptk diff compares all." in text
+    monkeypatch.setattr(diffs, "TABLES_SHOWN", 0)
+    assert (
+        "1 more table; ptk diff compares all." in seen(signed_in(api).get(f"{PAGE}/diff?one=1&other=2")).text
+    )
+
+
 def test_the_manifest_of_a_version_of_others_is_read_for_nobody_else(api: Api) -> None:
-    pages = Pages(api.world.service, api.identity, lambda: ({}, ()))
+    pages = Pages(api.world.service, api.identity, lambda: ({}, ()), lambda: True)
     ours, theirs = (api.identity.identify(api.token(team=team)) for team in ("taxi", "strangers"))
     assert pages._manifest(ours, "taxi.speed", 1)["version"] == 1
     with pytest.raises(UnknownName):

@@ -69,7 +69,7 @@ def test_nobody_signs_in_unrecorded(api: Api, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(type(api.identity), "record", full)
     answer = client.post("/console/login", data={"form_key": key, "token": token})
     assert answer.status_code == 503
-    assert "ptk_session" not in answer.cookies
+    assert not any(name.startswith("ptk_session") for name in answer.cookies)
 
 
 def test_a_page_that_roles_refuse_is_on_record(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,6 @@ def test_commands_and_the_console_read_one_thing(world: World, tmp_path: Path) -
     world.service.close()
     line = Line(tmp_path / "home")
     assert line.json("show", PTK)["newest"]["version"] == 1
-    pages = Pages(world.service, Identity(world.service), lambda: ({}, ()))
+    pages = Pages(world.service, Identity(world.service), lambda: ({}, ()), lambda: True)
     who = Principal("taxi", "x", frozenset(Role))
     assert pages.ptk(who, PTK)["ptk"]["ptk_id"] == PTK

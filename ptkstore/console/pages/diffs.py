@@ -1,0 +1,51 @@
+"""What differs between two versions, as much of it as a page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ptkstore.application.versions.diff_versions import TableDiff, VersionDiff
+
+TABLES_SHOWN = 20
+COLUMNS_SHOWN = 100
+NAMES_SHOWN = 10
+
+
+def shown_diff(diff: VersionDiff) -> dict[str, Any]:
+    """Return the changes of the first tables and columns, and how many more there are."""
+    return {
+        "facts": diff.facts,
+        "tables": [_table(one) for one in diff.tables[:TABLES_SHOWN]],
+        "more_tables": max(0, len(diff.tables) - TABLES_SHOWN),
+    }
+
+
+def too_large(ptk_id: str, one: int, other: int) -> str:
+    """Say why two versions are not compared, and what compares them."""
+    from ptkstore.application.operations.state_tables import BYTES_MOST
+    from ptkstore.application.versions.diff_versions import CELLS_MOST, ROWS_MOST
+
+    return (
+        f"These versions are too large to be compared on a page. It reads at most {ROWS_MOST:,} rows, {CELLS_MOST:,} "
+        f"values and {BYTES_MOST // 1_000_000} MB of each. To compare them in full: ptk diff {ptk_id} {one} {other}."
+    )
+
+
+def _table(table: TableDiff) -> dict[str, Any]:
+    return {
+        "table": table.table,
+        "n_kept": table.n_kept,
+        "n_added": table.n_added,
+        "n_dropped": table.n_dropped,
+        "added": _names(table.columns_added),
+        "dropped": _names(table.columns_dropped),
+        "columns": table.columns[:COLUMNS_SHOWN],
+        "n_columns": len(table.columns),
+    }
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join([*names[:NAMES_SHOWN], *([f"{more:,} more"] if more > 0 else [])])
