@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -222,9 +222,14 @@ def _check_is_meant(home: Path | None) -> None:
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
-            f"{URL}; commands that read, those about subscriptions, ptk plan, apply and destroy work over HTTP, and "
-            "so does what ptkstore.connect() returns in Python"
+            f"{URL}; commands that read, those about subscriptions, ptk forget, plan, apply and destroy work over "
+            "HTTP, and so does what ptkstore.connect(URL, token=...) returns in Python"
         )
+
+
+def as_utc(typed: datetime | None) -> datetime | None:
+    """Read a time that was typed without its offset as UTC."""
+    return None if typed is None else typed.replace(tzinfo=UTC)
 
 
 def utc(typed: datetime | None) -> str | None:

@@ -87,7 +87,9 @@ def authorize(
 def permit(principal: Principal, action: Action, named: Named | None, uow: CatalogView) -> None:
     """Raise `NotAllowed` or `UnknownName` unless the principal may."""
     rule = action.rule
-    refusal = NotAllowed(f"{action.value} is for {', '.join(r for r in Role if r in rule.roles)}")
+    everywhere = "" if rule.reach is not Reach.STORE else " of all streams"
+    roles = (r if r is Role.ADMINISTRATOR else f"{r}{everywhere}" for r in Role if r in rule.roles)
+    refusal = NotAllowed(f"{action.value} is for {', '.join(roles)}")
     if not rule.roles & principal.scopes:
         raise refusal
     if rule.reach is Reach.ANY:

@@ -9,13 +9,25 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Done, Home, Rows, answers, in_home, opened, reads
-from ptkstore.domain.audit import subject_of
+from ptkstore.application.identity.read_audit_log import MOST_LINES
+from ptkstore.cli.output import (
+    DATES,
+    AsJson,
+    Done,
+    Home,
+    Rows,
+    answers,
+    as_utc,
+    in_home,
+    opened,
+    reads,
+)
+from ptkstore.domain.audit import AuditEntry, subject_of
 from ptkstore.domain.identity import Action, Grant, Role, Token
 from ptkstore.domain.near_names import near
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -171,8 +183,15 @@ def audit_log(
     after: Annotated[int, typer.Option(min=0, help="Lines after the one of this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many lines.")] = 100,
     team: TeamOption = None,
+    since: Annotated[
+        datetime | None, typer.Option("--from", formats=DATES, help="Lines from this UTC time on.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option("--to", formats=DATES, help="Lines before this UTC time.")
+    ] = None,
 ) -> Rows:
     """Show who did what, when, to what, with which outcome; oldest first."""
+    entries = _lines(store, after, limit, team, (as_utc(since), as_utc(until)))
     rows = [
         {
             "number": entry.number,
@@ -184,10 +203,32 @@ def audit_log(
             "outcome": entry.outcome,
             "request": entry.request_id,
         }
-        for entry in store.service.identity.audit_log(after, limit, team=team)
+        for entry in entries
     ]
-    nothing = "no actions are on record yet" if team is None and not after else "no actions on record match"
+    anything = team is None and not after and since is None and until is None
+    nothing = "no actions are on record yet" if anything else "no actions on record match"
     return Rows(rows, "Audit trail", nothing)
+
+
+def _lines(
+    store: Store, after: int, limit: int, team: str | None, period: tuple[datetime | None, datetime | None]
+) -> list[AuditEntry]:
+    """The lines of a period; the trail is read to its end, as clocks of processes may differ a little."""
+    since, until = period
+    if since is None and until is None:
+        return list(store.service.identity.audit_log(after, limit, team=team))
+    found: list[AuditEntry] = []
+    while len(found) < limit:
+        lines = store.service.identity.audit_log(after, MOST_LINES, team=team)
+        found += (one for one in lines if _within(one.at, since, until))
+        if len(lines) < MOST_LINES:
+            break
+        after = lines[-1].number
+    return found[:limit]
+
+
+def _within(at: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or at >= since) and (until is None or at < until)
 
 
 def _id(text: str) -> str:

@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from ptkstore.application.ingest.ingest_records import IngestReply
 from ptkstore.application.ingest.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
-from ptkstore.cli.output import REFUSED, AsJson, Done, console, counted, in_home, print_json, progress
+from ptkstore.cli.output import REFUSED, AsJson, Done, console, counted, in_home, print_json, progress, reads
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.store import HomeStore
@@ -87,9 +87,9 @@ def close(
     return Done({"closed": closed}, f"{counted(closed, 'window')} closed")
 
 
-@in_home
+@reads
 def forget(
-    store: HomeStore,
+    store: Store,
     stream: str,
     unit: Annotated[str, typer.Argument(help="The id of the user; - reads it from standard input.")],
 ) -> Done:
@@ -98,7 +98,10 @@ def forget(
         unit = sys.stdin.readline().rstrip("\r\n")
     with progress(f"erasing from the windows of {stream} that are kept"):
         store.forget(stream, unit)
-    text = f"no kept window of {stream} has rows of this unit; spent budget and published states stay"
+    text = (
+        f"no kept window of {stream} has rows of this unit; spent budget and published states stay. The audit trail has "
+        "stream.forget with the time, and not the unit"
+    )
     return Done({"stream": stream, "forgotten": True}, text)
 
 

@@ -22,6 +22,7 @@ from ptkstore.errors import InvariantBroken
 FORMAT = "ptk-ledger-report/1"
 ALGORITHM = "Ed25519"
 
+_PAGES = (b"<!doctype html", b"%pdf-")
 _HEX = re.compile(r"[0-9a-f]+")
 
 Verifies = Callable[[bytes, bytes, bytes], bool]
@@ -90,6 +91,11 @@ def read_signed(content: bytes, verifies: Verifies, public_key: str | None = Non
     A signature under the key in the file shows that nothing was changed since somebody signed it; who that was shows
     only a key that was got by another way.
     """
+    if content[:32].lstrip().lower().startswith(_PAGES):
+        return Reading(
+            "this is a page for people, and pages are not signed; check the file that was written beside it, with .json "
+            "at the end of its name"
+        )
     try:
         document = json.loads(content)
         report, signature = document["report"], document["signature"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.counting import counted, spoken
+from ptkstore.sdk.reports.words import in_words, limits
 
 BLOCKS_SHOWN = 100
 
@@ -63,7 +65,7 @@ def page_of(content: bytes) -> Page:
         report, signature = document["report"], document["signature"]
         sections = _sections(report, signature, hashlib.sha256(content).hexdigest())
         name, team = report["stream"]["name"], report["stream"]["team"]
-        lead = f"Stream {name} of team {team}, {_period(report)}. Made at {report['made_at']}."
+        lead = f"Stream {name} of team {team}, {_period(report)}. Made {_time(report['made_at'])}."
         return Page(f"Privacy report: {name}", lead, tuple(sections))
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError):
         raise InvalidRequest("the file is no report of a ledger; make one with: ptk ledger export") from None
@@ -85,6 +87,7 @@ def _sections(report: Mapping[str, Any], signature: Mapping[str, str], digest: s
     if report["verification"]["adds_up"]:
         yield _parties(report)
         yield _blocks(report)
+    yield Section("What these figures do not cover", tuple(map(Text, limits(report["policy"]))))
     yield _journal(report)
     yield _check(report, signature, digest)
 
@@ -104,7 +107,9 @@ def _worst(report: Mapping[str, Any]) -> Section:
             tuple((now["who"], _loss(now), _loss(most), now["rule"]) for now, most in _means(report)),
         ),
     ]
-    if (contexts := report["guarantee"].get("contexts")) is not None:
+    if (contexts := report["guarantee"].get("contexts")) is None:
+        parts.append(Text(in_words(*_person(report))))
+    else:
         explanation = contexts_sentence(
             contexts["names"],
             _loss(contexts["summed_capacity"]),
@@ -175,6 +180,11 @@ def _means(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[s
     """The losses and promises, by who loses; a period of one window says the same of a user twice."""
     sentences = list(zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True))
     return sentences if len(report["period"]["windows"]) > 1 else sentences[:2]
+
+
+def _person(report: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a whole privacy unit has lost and loses at most; under `record` that is one record, whoever sent it."""
+    return _means(report)[0 if report["policy"]["privacy_unit"] == "record" else -1]
 
 
 def _exposure(report: Mapping[str, Any]) -> Section:
@@ -358,4 +368,9 @@ def _period(report: Mapping[str, Any]) -> str:
     windows = report["period"]["windows"]
     if not windows:
         return "no window has closed"
-    return f"{counted(len(windows), 'window')} from {windows[0]['start']} to {windows[-1]['end']}"
+    return f"{counted(len(windows), 'window')} from {_time(windows[0]['start'])} to {_time(windows[-1]['end'])}"
+
+
+def _time(text: str) -> str:
+    """A time of a report as people read it; the signed file has it to the microsecond."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -7,6 +7,8 @@ from typing import Final
 
 from ptkstore.sdk.reports.content import Page, Table, Text
 
+WORD_MOST: Final = 40
+
 # nothing is loaded and nothing runs: a hostile name in the report stays a name
 _HEAD: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -19,7 +21,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem aut
 h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.15rem; margin: 2rem 0 .5rem; }}
 table {{ border-collapse: collapse; width: 100%; font-size: .92rem; }}
 th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }}
-td {{ overflow-wrap: anywhere; }} .scroll {{ overflow-x: auto; }}
+.scroll {{ overflow-x: auto; }} .long {{ overflow-wrap: anywhere; }}
 .alarm {{ border-left: 4px solid #c0262a; padding: .3rem .8rem; font-weight: 600; }}
 section:first-of-type p:first-of-type {{ font-size: 1.25rem; }}
 </style></head><body><main>
@@ -45,9 +47,14 @@ def _text(part: Text) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows
-    )
+    rows = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>\n" for row in table.rows)
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.header[0] or table.header[1])}"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n'
     )
+
+
+def _cell(text: str) -> str:
+    """A cell; a digest may be broken anywhere, words may not, so that a table on a phone stays readable."""
+    longest = max(map(len, text.split()), default=0)
+    kind = ' class="long"' if longest > WORD_MOST else ""
+    return f"<td{kind}>{escape(text)}</td>"

@@ -109,6 +109,8 @@ READING = [
     ["lineage", PTK, "--version", "9"],
     ["lineage", STREAM, "--window", "0"],
     ["lineage", STREAM, "--window", "99"],
+    ["lineage", STREAM, "--from", "2020-01-01"],
+    ["lineage", STREAM, "--from", "2099-01-01"],
     ["lookup", PTK, "hour=0"],
     ["lookup", f"{PTK}:speed_mean", "hour=1"],
     ["lookup", f"{PTK}:sped_mean", "hour=1"],
@@ -146,6 +148,8 @@ READING = [
     ["audit-log", "--team", "local", "--limit", "4"],
     ["audit-log", "--team", "nobody"],
     ["audit-log", "--after", "100000"],
+    ["audit-log", "--from", "2020-01-01", "--limit", "2"],
+    ["audit-log", "--to", "2020-01-01"],
     ["team", "list"],
     ["token", "list"],
     ["token", "list", "--team", "taxi"],
@@ -214,6 +218,39 @@ def test_subscriptions_are_made_and_repaired_over_http(tmp_path: Path) -> None:
         assert told("disable", name) == f"{name} is sent nothing after version 0\n"
         assert told("enable", name) == f"{name} is sent to again, after version 0\n"
         assert told("redeliver", name) == "0 dead letters will be sent again\n"
+
+
+def test_an_officer_has_a_user_forgotten_over_http(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        Store(api.world.service).create_stream(
+            "rides",
+            team="taxi",
+            schema={"at": "timestamp", "rider": "string"},
+            time_column="at",
+            epsilon=1.0,
+            privacy_unit="user-in-window",
+            unit_column="rider",
+        )
+        api.grant("law", "rides", Role.OFFICER)
+        token = api.token(Role.OFFICER, team="law")
+        done = over_http(api, "forget", "rides", "u17", token=token)
+        assert done.exit_code == 0
+        assert "u17" not in done.stdout + done.stderr
+        (line,) = [one for one in api.identity.audit_log(limit=1_000) if one.action == "stream.forget"]
+        assert (line.team, line.subject, line.outcome) == ("law", "stream/rides", "done")
+        unknown = over_http(api, "forget", STREAM, "u17", token=token)
+        assert (unknown.exit_code, "u17" in unknown.stderr) == (2, False)
+        reader = api.token(Role.CONSUMER, team="taxi")
+        assert over_http(api, "forget", "rides", "u17", token=reader).exit_code == 1
+
+
+def test_a_refusal_says_that_the_role_is_needed_on_all_streams(api: Api) -> None:
+    api.grant("law", STREAM, Role.OFFICER)
+    refused = over_http(api, "audit-log", token=api.token(Role.OFFICER, team="law"))
+    assert refused.stderr == "not-allowed: audit.read is for officer of all streams, administrator\n"
+    listed = over_http(api, "grant", "list", token=api.token(Role.OFFICER, team="law"))
+    assert listed.stderr == "not-allowed: grant.list is for administrator\n"
 
 
 # what a token may see

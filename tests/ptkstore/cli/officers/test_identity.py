@@ -95,6 +95,11 @@ def test_teams_tokens_and_grants_come_and_go_and_leave_a_trace(ptk: Run, home: P
         ("local", "grant.remove", "grant/ads/taxi/developer", "done"),
     ]
     assert "grant.remove" in ptk("audit-log", "--after", "10").output
+    assert told(ptk("audit-log", "--from", "2020-01-01", "--to", "2999-01-01", "--json")) == trail
+    assert told(ptk("audit-log", "--from", "2020-01-01", "--limit", "2", "--json")) == trail[:2]
+    for nothing in (("--to", "2020-01-01"), ("--from", "2999-01-01")):
+        assert told(ptk("audit-log", *nothing, "--json")) == []
+        assert "no actions on record match" in ptk("audit-log", *nothing).output
     assert told(ptk("audit-log", "--team", "local", "--after", "100", "--json")) == []
     assert "no actions on record match" in ptk("audit-log", "--team", "ads").output
     unknown = ptk("audit-log", "--team", "adds")

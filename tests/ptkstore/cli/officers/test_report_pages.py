@@ -17,6 +17,7 @@ from ptkstore.domain.streams.streams import Closing
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.reports.content import Page, Table, Text, page_of
 from ptkstore.sdk.reports.pages import report_page
+from ptkstore.sdk.reports.words import in_words, limits
 from tests.support.world import STREAM, World
 
 
@@ -58,7 +59,7 @@ def test_worst_block_and_loss_of_a_person_come_first(world: World) -> None:
     world.publish(1)
     first = page_of(exported(world)).sections[0]
     assert first.heading == "Worst block and loss of a person"
-    verdict, losses = first.parts
+    verdict, losses, _ = first.parts
     assert verdict == Text("Worst block: ε 0.25 lost, of ε 1 promised (block 2, window 0, train-0).")
     assert isinstance(losses, Table)
     assert [row[:3] for row in losses.rows] == [
@@ -73,7 +74,7 @@ def test_a_report_on_one_window_says_nothing_twice(world: World) -> None:
     world.publish(0)
     content = exported(world)
     page = page_of(content)
-    _, losses = page.sections[0].parts
+    _, losses, _ = page.sections[0].parts
     assert isinstance(losses, Table)
     assert losses.header[1:3] == ("has lost at most", "loses at most, once all budget is spent")
     assert [row[0] for row in losses.rows] == ["one record", "one user in one window"]
@@ -190,3 +191,48 @@ def test_losses_are_rounded_up(world: World) -> None:
     report["guarantee"]["per_block"] = {"epsilon": "0.123456789", "delta": "0.00000100000001"}
     told = texts(page_of(signed(report, b"k" * 32, lambda _: b"s" * 64)))
     assert "each block may lose | ε 0.123457, δ 1.00001e-6" in told
+
+
+def test_the_loss_of_a_person_is_said_in_words_and_so_is_what_it_does_not_cover(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream(epsilon=1.0)
+    world.register("speed", 0.25)
+    world.publish(0)
+    said = "\n".join(texts(page_of(exported(world))))
+    assert "with and without the rows of one record" in said
+    assert "at most 1.29 times as likely" in said  # e^0.25 = 1.284
+    assert "it is at most 2.72 times" in said
+    assert "Whoever has R rows loses R times epsilon" in said
+    assert "several streams loses from each" in said
+    assert "claims for its own code" not in said
+    world.service.close()
+
+
+def test_the_factor_of_a_loss_is_rounded_up_and_a_loss_that_promises_nothing_has_none() -> None:
+    def said(epsilon: str, delta: str = "0") -> str:
+        loss = {"who": "x", "epsilon": epsilon, "delta": delta}
+        return in_words(loss, loss)
+
+    assert "at most 1.00 times" in said("0")
+    assert "at most 33.2 times" in said("3.5")  # 33.115
+    assert "at most 1,100 times" in said("7")  # 1,096.6
+    for nothing in (said("30"), said("1", "1")):
+        assert "at most any number of times as likely" in nothing
+
+
+def test_accepted_claims_of_teams_are_named_among_the_limits() -> None:
+    (one,) = set(limits({"privacy_unit": "user", "minimum_assurance": "asserted"})) - set(
+        limits({"privacy_unit": "user", "minimum_assurance": "library"})
+    )
+    assert "nobody has proven them" in one
+
+
+def test_only_digests_may_be_broken_so_that_a_table_on_a_phone_stays_readable(world: World) -> None:
+    world.register("speed", 0.25)
+    world.publish(0)
+    made = exported(world)
+    page = report_page(made, "html").decode()
+    assert f'<td class="long">{hashlib.sha256(made).hexdigest()}</td>' in page
+    assert "<td>ptk taxi.speed</td>" in page
+    assert page.count('<td class="long">') == 5  # first, last, file, signature, key
+    assert re.search(r"Made \d{4}-\d\d-\d\d \d\d:\d\d UTC\.", page)

@@ -123,3 +123,23 @@ def test_an_ancestor_with_another_hash_or_none_at_all_is_told() -> None:
     }
     found = lineage_of("a.b", 2, lambda *key: stored[key])
     assert [(one.version, one.intact) for one in found] == [(2, True), (1, False)]
+
+
+def test_a_period_is_followed_to_the_versions_that_its_windows_went_into(home: Path) -> None:
+    ptk = Line(home)
+    first, second = (f"{ORIGIN + number * DAY:%Y-%m-%d}" for number in (0, 1))
+
+    def found(*words: str) -> list[tuple[int, list[int]]]:
+        return [(one["version"], one["windows"]) for one in ptk.json("lineage", "taxi", *words)]
+
+    assert found("--from", first) == [(1, [0]), (2, [0, 1]), (3, [0])]
+    assert found("--from", first, "--to", second) == [(1, [0]), (2, [0]), (3, [0])]
+    assert found("--from", second) == [(2, [1])]
+    assert found("--from", "2099-01-01") == []
+    text = ptk.run("lineage", "taxi", "--from", first).output
+    assert "windows 0 to 1" in text
+    assert "went into a published version" in ptk.run("lineage", "taxi", "--from", "2099-01-01").output
+    assert "no stream" in ptk.refused("lineage", PTK, "--from", first, code=2)
+    assert "without --window" in ptk.refused("lineage", "taxi", "--from", first, "--window", "0", code=2)
+    for words in (("--to", first), ("--from", second, "--to", first), ("--from", first, "--to", first)):
+        assert "the earlier time first" in ptk.refused("lineage", "taxi", *words, code=2)

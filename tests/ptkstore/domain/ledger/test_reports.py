@@ -50,6 +50,19 @@ def test_a_report_is_read_as_it_was_signed() -> None:
     assert read_signed(FILE, verifies, KEY.hex()).fault == ""
 
 
+@pytest.mark.parametrize("page", [b"<!doctype html>\n<html>", b"\n<!DOCTYPE HTML>", b"%PDF-1.4\n"])
+def test_a_page_for_people_is_told_from_a_changed_file(page: bytes) -> None:
+    assert read_signed(page, verifies).fault.startswith("this is a page for people")
+    assert "were changed" in read_signed(b"<html>", verifies).fault
+
+
+@pytest.mark.parametrize("name", list(REPORT))
+@pytest.mark.parametrize("value", [None, 3, "x", [], [1], {}, {"stream": []}, {"windows": 1}])
+def test_a_signed_file_of_another_form_is_refused_or_read_and_never_fails(name: str, value: Any) -> None:
+    found = read_signed(signed({**REPORT, name: value}, KEY, sign), verifies)
+    assert "no report" in found.fault or found.summary
+
+
 def test_the_signature_is_over_the_canonical_report() -> None:
     document = json.loads(FILE)
     value = bytes.fromhex(document["signature"]["value"])
