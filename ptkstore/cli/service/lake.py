@@ -61,27 +61,36 @@ def garbage(
 @reads
 def lineage(
     store: Store,
-    name: Annotated[str, typer.Argument(metavar="PTK|STREAM", help="A PTK, or a stream with --window or --from.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PTK|STREAM", help="A PTK, or a stream with --window or --from.")
+    ],
     version: Annotated[str | None, typer.Option(help="Of the PTK, as 3 or v3; the newest otherwise.")] = None,
     window: Annotated[
         int | None, typer.Option(min=0, help="Of the stream: show which versions its rows went into.")
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option("--from", formats=DATES, help="Of the stream: its windows with time from then on, in UTC."),
+        typer.Option(
+            "--from", formats=DATES, help="Of the stream: its windows with time from then on, in UTC."
+        ),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option("--to", formats=DATES, help="With --from: windows that began before then.")
+        datetime | None,
+        typer.Option("--to", formats=DATES, help="With --from: windows that began before then."),
     ] = None,
     as_json: AsJson = False,
 ) -> Rows:
     """Show the versions whose states went into one, back to the first trainings, or those that a window went into."""
     start, end = as_utc(since), as_utc(until)
     if end is not None and (start is None or end <= start):
-        raise InvalidRequest("--to is the end of a period that begins at --from: give both, the earlier time first")
+        raise InvalidRequest(
+            "--to is the end of a period that begins at --from: give both, the earlier time first"
+        )
     if start is not None:
         if version is not None or window is not None:
-            raise InvalidRequest("--from names windows by their times: give it without --window and --version")
+            raise InvalidRequest(
+                "--from names windows by their times: give it without --window and --version"
+            )
         return _of_period(store, name, start, end, as_json=as_json)
     if version is not None and window is not None:
         raise InvalidRequest(
@@ -106,12 +115,12 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_stream(name: str) -> None:
     if "." in name:
-        raise InvalidRequest(f"{name!r} is no stream: a window is of a stream, which has a name without a dot")
+        raise InvalidRequest(
+            f"{name!r} is no stream: a window is of a stream, which has a name without a dot"
+        )
 
 
-def _of_period(
-    store: Store, stream: str, since: datetime, until: datetime | None, *, as_json: bool
-) -> Rows:
+def _of_period(store: Store, stream: str, since: datetime, until: datetime | None, *, as_json: bool) -> Rows:
     """Versions that any window of a period went into; the period takes in each window that it meets."""
     _check_stream(stream)
     met = [

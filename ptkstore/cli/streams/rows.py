@@ -99,8 +99,8 @@ def forget(
     with progress(f"erasing from the windows of {stream} that are kept"):
         store.forget(stream, unit)
     text = (
-        f"no kept window of {stream} has rows of this unit; spent budget and published states stay. The audit trail has "
-        "stream.forget with the time, and not the unit"
+        f"no kept window of {stream} has rows of this unit; spent budget and published states stay. The audit trail "
+        "has stream.forget with the time, and not the unit"
     )
     return Done({"stream": stream, "forgotten": True}, text)
 

@@ -93,8 +93,8 @@ def read_signed(content: bytes, verifies: Verifies, public_key: str | None = Non
     """
     if content[:32].lstrip().lower().startswith(_PAGES):
         return Reading(
-            "this is a page for people, and pages are not signed; check the file that was written beside it, with .json "
-            "at the end of its name"
+            "this is a page for people, and pages are not signed; check the file that was written beside it, with "
+            ".json at the end of its name"
         )
     try:
         document = json.loads(content)

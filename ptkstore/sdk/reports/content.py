@@ -368,7 +368,9 @@ def _period(report: Mapping[str, Any]) -> str:
     windows = report["period"]["windows"]
     if not windows:
         return "no window has closed"
-    return f"{counted(len(windows), 'window')} from {_time(windows[0]['start'])} to {_time(windows[-1]['end'])}"
+    return (
+        f"{counted(len(windows), 'window')} from {_time(windows[0]['start'])} to {_time(windows[-1]['end'])}"
+    )
 
 
 def _time(text: str) -> str:

@@ -48,8 +48,10 @@ def _text(part: Text) -> str:
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>\n" for row in table.rows)
+    label = escape(table.header[0] or table.header[1])
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.header[0] or table.header[1])}"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     )
 
 

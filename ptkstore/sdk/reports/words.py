@@ -13,8 +13,8 @@ _LARGEST: Final = 20.0
 _ALWAYS: Final = (
     "Facts about many people: a mean may say what is true of most of them. Rows of a person that are kept elsewhere.",
     "People who hold the key store, or who administer the service: they are trusted.",
-    "Other streams. Each has a report and a budget of its own. Whoever has rows in several streams loses from each, and "
-    "the figures add up.",
+    "Other streams. Each has a report and a budget of its own. Whoever has rows in several streams loses from each, "
+    "and the figures add up.",
 )
 
 
@@ -28,8 +28,8 @@ def in_words(now: Mapping[str, Any], most: Mapping[str, Any]) -> str:
     """
     return (
         f"In words: compare the data with and without the rows of {now['who']}. Whatever was published until now is at "
-        f"most {_times(now)} as likely with them as without them, and the other way round. Once all budget is spent, it "
-        f"is at most {_times(most)}. δ is added to the chance."
+        f"most {_times(now)} as likely with them as without them, and the other way round. Once all budget is spent, "
+        f"it is at most {_times(most)}. δ is added to the chance."
     )
 
 
@@ -38,8 +38,8 @@ def limits(policy: Mapping[str, Any]) -> tuple[str, ...]:
     about: list[str] = []
     if policy["privacy_unit"] == "record":
         about.append(
-            "Many rows of one person: a figure is for one row. Whoever has R rows loses R times epsilon, and delta grows "
-            "faster than R."
+            "Many rows of one person: a figure is for one row. Whoever has R rows loses R times epsilon, and delta "
+            "grows faster than R."
         )
     if policy["minimum_assurance"] != "library":
         about.append(
