@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ptkstore.application import profiling as profiling
     from ptkstore.application import ptks as ptks
     from ptkstore.application import scheduling as scheduling
+    from ptkstore.application import states as states
     from ptkstore.application import streams as streams
     from ptkstore.application import training as training
     from ptkstore.application import versions as versions

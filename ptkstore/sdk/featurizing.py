@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.ptks.views import base_view
+from ptkstore.domain.versions.versions import table_of
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:
     """Return a version from its verified manifest and files."""
     from ptklib.state import ReleasedState
 
-    tables = {name.rsplit("-", 1)[0]: data for name, data in files.items()}
+    tables = {table_of(name): data for name, data in files.items()}
     return Ptk(
         id=manifest["ptk_id"],
         version=manifest["version"],

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ptkstore.application.planning.recommend_rows import StreamAdvice
     from ptkstore.application.profiling.read_profile import ProfileView
     from ptkstore.application.ptks.exchange_ptks import Admission
+    from ptkstore.application.states.diff_versions import VersionDiff
     from ptkstore.application.streams.exposure import Exposure
     from ptkstore.application.training.read_trainings import Training
-    from ptkstore.application.versions.diff_versions import VersionDiff
     from ptkstore.application.versions.trace_window import Descendant
     from ptkstore.domain.accounting.assurances import Assurance
     from ptkstore.domain.audit import AuditEntry

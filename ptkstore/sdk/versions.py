@@ -16,7 +16,7 @@ from ptkstore.sdk.documents.validations import validation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 
 if TYPE_CHECKING:
-    from ptkstore.application.versions.diff_versions import VersionDiff
+    from ptkstore.application.states.diff_versions import VersionDiff
     from ptkstore.application.versions.trace_window import Descendant
     from ptkstore.sdk.service import StoreService
 

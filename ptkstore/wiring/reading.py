@@ -199,10 +199,10 @@ class Reading(Adapters):
         return version.content, application.versions.elected_files.files_of(version, self.lake)
 
     def state_table(
-        self, ptk_id: str, number: int, ask: application.operations.state_tables.TableAsk
-    ) -> application.operations.state_tables.StateTable | None:
+        self, ptk_id: str, number: int, ask: application.states.state_tables.TableAsk
+    ) -> application.states.state_tables.StateTable | None:
         """Return rows of a table of a version; None if it has none, or is too large to be looked at."""
-        version, tables = self.version(ptk_id, number), application.operations.state_tables
+        version, tables = self.version(ptk_id, number), application.states.state_tables
         if not tables.is_small(version.content):
             return None
         files = application.versions.elected_files.files_of(version, self.lake)
@@ -214,23 +214,23 @@ class Reading(Adapters):
 
     def diff_versions(
         self, ptk_id: str, one: int, other: int
-    ) -> application.versions.diff_versions.VersionDiff:
-        return application.versions.diff_versions.diff_versions(
+    ) -> application.states.diff_versions.VersionDiff:
+        return application.states.diff_versions.diff_versions(
             ptk_id, one, other, begin=self.read, lake=self.lake
         )
 
     def small_diff(
         self, ptk_id: str, one: int, other: int
-    ) -> application.versions.diff_versions.VersionDiff | None:
+    ) -> application.states.diff_versions.VersionDiff | None:
         """Compare two versions for a page; None if one is too large for that."""
         versions = [self.version(ptk_id, number) for number in (one, other)]
-        if not all(application.operations.state_tables.is_small(version.content) for version in versions):
+        if not all(application.states.state_tables.is_small(version.content) for version in versions):
             return None
         before, after = (
             (version.content, application.versions.elected_files.files_of(version, self.lake))
             for version in versions
         )
-        diffs = application.versions.diff_versions
+        diffs = application.states.diff_versions
         if not (diffs.has_few_rows(before[1]) and diffs.has_few_rows(after[1])):
             return None
         return diffs.difference(ptk_id, (one, other), before, after)

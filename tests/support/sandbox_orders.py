@@ -18,7 +18,7 @@ from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
 from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.adapters.sandbox.processes.process import Ended
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.versions import Draft
+from ptkstore.domain.versions.versions import Draft, table_of
 from ptkstore.ports.row_processes import OpenedRows, Request, TrainRequest
 
 WINDOW = WindowId("taxi", 0)
@@ -130,9 +130,7 @@ def nothing() -> None:
 
 def state_of(world: World, draft: Draft) -> ReleasedState:
     files = world.staging.read(draft.draft_id, [file.name for file in draft.files], world.draft_key)
-    return ReleasedState.from_parts(
-        {name.rsplit("-", 1)[0]: data for name, data in files.items()}, draft.state
-    )
+    return ReleasedState.from_parts({table_of(name): data for name, data in files.items()}, draft.state)
 
 
 def counts(state: ReleasedState) -> dict[str, float]:

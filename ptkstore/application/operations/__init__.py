@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ptkstore.application.operations import read_numbers as read_numbers
     from ptkstore.application.operations import read_overview as read_overview
     from ptkstore.application.operations import read_work as read_work
-    from ptkstore.application.operations import state_tables as state_tables
     from ptkstore.application.operations import upgrade_catalog as upgrade_catalog
 else:
     __getattr__ = lazy.modules_of(__name__)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ptkstore.application import lazy
 
 if TYPE_CHECKING:
-    from ptkstore.application.versions import diff_versions as diff_versions
     from ptkstore.application.versions import elected_files as elected_files
     from ptkstore.application.versions import materialize_ptk as materialize_ptk
     from ptkstore.application.versions import refused_drafts as refused_drafts

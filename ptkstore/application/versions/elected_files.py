@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptklib.canonical_json import canonical_json
-from ptkstore.domain.versions.versions import Version
+from ptkstore.domain.versions.versions import Version, table_of
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.objects import Lake
 
@@ -34,5 +34,5 @@ def state_files_of(version: Version, lake: Lake) -> dict[str, bytes]:
 
 def state_files(content: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return files that a manifest of this content names, by the names they had when they were written."""
-    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
+    tables = {f"{table_of(name)}.parquet": data for name, data in files.items()}
     return {**tables, "state.json": canonical_json(content["state"]).encode()}

@@ -18,7 +18,7 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.ptks import servings_of
 from ptkstore.domain.ptks.serving import Serving
 from ptkstore.domain.versions.provenance import provenance_in
-from ptkstore.domain.versions.versions import Version, event_time_of, window_end_of
+from ptkstore.domain.versions.versions import Version, event_time_of, table_of, window_end_of
 from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore, PublishedState
@@ -89,7 +89,7 @@ def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> 
     """
     files = files_of(version, lake)
     content = version.content
-    tables = {name.rsplit("-", 1)[0]: pq.read_table(io.BytesIO(data)) for name, data in files.items()}
+    tables = {table_of(name): pq.read_table(io.BytesIO(data)) for name, data in files.items()}
     return PublishedState(
         ptk_id=version.ptk_id,
         version=version.number,

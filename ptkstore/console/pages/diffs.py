@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptkstore.application.versions.diff_versions import TableDiff, VersionDiff
+    from ptkstore.application.states.diff_versions import TableDiff, VersionDiff
 
 TABLES_SHOWN = 20
 COLUMNS_SHOWN = 100
@@ -24,8 +24,8 @@ def shown_diff(diff: VersionDiff) -> dict[str, Any]:
 
 def too_large(ptk_id: str, one: int, other: int) -> str:
     """Say why two versions are not compared, and what compares them."""
-    from ptkstore.application.operations.state_tables import BYTES_MOST
-    from ptkstore.application.versions.diff_versions import CELLS_MOST, ROWS_MOST
+    from ptkstore.application.states.diff_versions import CELLS_MOST, ROWS_MOST
+    from ptkstore.application.states.state_tables import BYTES_MOST
 
     return (
         f"These versions are too large to be compared on a page. It reads at most {ROWS_MOST:,} rows, {CELLS_MOST:,} "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
 
 if TYPE_CHECKING:
-    from ptkstore.application.operations.state_tables import StateTable, TableAsk
+    from ptkstore.application.states.state_tables import StateTable, TableAsk
 
 ROWS_SHOWN = 50
 PLOTTED = 48
@@ -18,7 +18,7 @@ CELL_MOST = 80
 
 def table_ask(asked: Mapping[str, Sequence[str]]) -> TableAsk:
     """Read the question of the form. An empty field restricts nothing."""
-    from ptkstore.application.operations.state_tables import TableAsk
+    from ptkstore.application.states.state_tables import TableAsk
 
     said = {name: values[0][:TEXT_MOST] for name, values in asked.items() if values}
     return TableAsk(

@@ -114,6 +114,11 @@ def table_file_name(table: str, sha256: str) -> str:
     return f"{table}-{sha256}{_TABLE}"
 
 
+def table_of(file_name: str) -> str:
+    """Return the name of the table that a Parquet file in the lake contains."""
+    return file_name.rsplit("-", 1)[0]
+
+
 def table_files(files: Mapping[str, bytes]) -> tuple[tuple[StateFile, ...], dict[str, bytes]]:
     """Return the tables among the files of a state, as a draft lists them, and their bytes by the names in the lake."""
     listed, contents = [], {}

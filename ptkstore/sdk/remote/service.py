@@ -19,7 +19,7 @@ from ptkstore.application.ingest.ingest_records import (
 )
 from ptkstore.application.ledger.export_ledger import Export
 from ptkstore.application.ledger.verification import LedgerCheck
-from ptkstore.application.versions.diff_versions import VersionDiff, difference
+from ptkstore.application.states.diff_versions import VersionDiff, difference
 from ptkstore.domain.accounting.assurances import Assurance, assured_of
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import Odometers

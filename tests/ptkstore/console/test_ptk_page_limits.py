@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ptkstore.application.operations import state_tables
-from ptkstore.application.versions import diff_versions
-from ptkstore.application.versions.diff_versions import ColumnDiff, TableDiff, VersionDiff
+from ptkstore.application.states import diff_versions, state_tables
+from ptkstore.application.states.diff_versions import ColumnDiff, TableDiff, VersionDiff
 from ptkstore.console.pages import diffs, ptks
 from ptkstore.console.pages.pages import Pages
 from ptkstore.domain.accounting.losses import Loss

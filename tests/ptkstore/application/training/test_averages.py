@@ -24,6 +24,7 @@ from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.application.training.average_ptk import described
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams.windows import WindowState
+from ptkstore.domain.versions.versions import table_of
 from ptkstore.errors import Unavailable
 from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, device_table, phishy
 from tests.support.world import DAY
@@ -43,7 +44,7 @@ def world(tmp_path: Path, devices_redis: ForgetfulRedisServer) -> Iterator[Devic
 
 def published(world: DeviceWorld, number: int) -> tuple[dict[str, Any], np.ndarray]:
     manifest, files = world.service.ptk_version(PTK, number)
-    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
+    tables = {f"{table_of(name)}.parquet": data for name, data in files.items()}
     state = ReleasedState.from_files({**tables, "state.json": canonical_json(manifest["state"]).encode()})
     return manifest, DPEstimator.from_state(state).weights_
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ptkstore.application.versions.elected_files import files_of
+from ptkstore.domain.versions.versions import table_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake
 
@@ -117,7 +118,7 @@ def difference(ptk_id: str, numbers: tuple[int, int], one: State, other: State) 
 
 
 def _tables(files: Mapping[str, bytes]) -> dict[str, pa.Table]:
-    return {name.rsplit("-", 1)[0]: pq.read_table(io.BytesIO(data)) for name, data in files.items()}
+    return {table_of(name): pq.read_table(io.BytesIO(data)) for name, data in files.items()}
 
 
 def _table_diff(

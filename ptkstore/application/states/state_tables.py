@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ptkstore.domain.versions.versions import table_of
+
 BYTES_MOST = 16_000_000
 """Files that are larger together are not read for a page."""
 
@@ -66,7 +68,7 @@ def state_table(content: Mapping[str, Any], files: Mapping[str, bytes], ask: Tab
 
     What is asked for and is not there, a table or a column, is left out of the question.
     """
-    by_name = {name.rsplit("-", 1)[0]: data for name, data in files.items()}
+    by_name = {table_of(name): data for name, data in files.items()}
     if not by_name:
         return None
     name = ask.table if ask.table in by_name else min(by_name)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ptkstore.application.operations.state_tables import CELLS_MOST, TableAsk, state_table
+from ptkstore.application.states.state_tables import CELLS_MOST, TableAsk, state_table
 
 
 @pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
