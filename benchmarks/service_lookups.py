@@ -19,8 +19,7 @@ from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.feast.publishing.views import ptk_view
 from ptkstore.adapters.feast.tables import view_tables
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.domain.accounting.assurances import Assured
-from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.ports.features import PublishedState
 from ptkstore.sdk import Store

@@ -27,8 +27,9 @@ from ptkstore.application.delivery.subscribe import new_secret
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState, cursor, job_id
+from ptkstore.domain.streams.policies import Closing, Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.domain.versions.versions import Version
 from ptkstore.settings import Settings

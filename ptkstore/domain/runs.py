@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowState
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
 Part = tuple[int, int]

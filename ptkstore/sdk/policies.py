@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, capacity_of
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.durations import duration
 from ptkstore.domain.fields import Declared, Moment, OneOf, Share, Span
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy
 from ptkstore.errors import InvalidRequest
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -28,7 +28,7 @@ from ptkstore.domain.fields import (
     WholeNumber,
     Words,
 )
-from ptkstore.domain.streams.streams import LONGEST
+from ptkstore.domain.streams.policies import LONGEST
 from ptkstore.wire.base import Amount, Exact, Instant, JsonObject, Name, Text, Time, Wire
 
 _LONGEST = LONGEST // timedelta(seconds=1)

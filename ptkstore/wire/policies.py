@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy
 from ptkstore.wire.base import Amount, Exact, Name, PtkId, Text
 from ptkstore.wire.declared import Document, types_of, with_fields
 

@@ -21,7 +21,8 @@ from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.blocks import BlockRange
-from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.policies import Closing
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window
 from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.domain.validations import Validation

@@ -14,7 +14,7 @@ from ptkstore.adapters.sql.content import stream_of as stored_of
 from ptkstore.adapters.sql.content import stream_text
 from ptkstore.api.app import create_app
 from ptkstore.cli.main import app
-from ptkstore.domain.streams.policies import policy_text
+from ptkstore.domain.streams.policy_texts import policy_text
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest, NameTaken
 from ptkstore.sdk.documents.resources import asked_document, stream_document, stream_of

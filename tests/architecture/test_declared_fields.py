@@ -15,7 +15,7 @@ import pytest
 
 from ptkstore.adapters.sql.content import ptk_text
 from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS, PTK_FIELDS
-from ptkstore.domain.streams.streams import POLICY_FIELDS
+from ptkstore.domain.streams.policies import POLICY_FIELDS
 from ptkstore.sdk.documents.resources import ptk_document
 from ptkstore.sdk.policies import policy_of
 from ptkstore.sdk.repository.declarations import PTK
@@ -25,7 +25,7 @@ from tests.architecture.source import REPOSITORY
 from tests.support.builders import ptk_spec
 
 POLICY_FIELD = {
-    "domain/streams/streams.py": (
+    "domain/streams/policies.py": (
         "    sharing: Sharing = ONE_BUDGET\n",
         '    spare: Annotated[int, WholeNumber("One more.", most=9, later=True)] = 3\n',
     ),

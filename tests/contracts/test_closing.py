@@ -22,8 +22,8 @@ from ptkstore.application.windows.close_windows import close_windows
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.blocks import BlockRange, BlockState
-from ptkstore.domain.streams.policies import policy_text
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
+from ptkstore.domain.streams.policy_texts import policy_text
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
 from ptkstore.ports.streams import Progress

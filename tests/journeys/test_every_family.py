@@ -13,8 +13,9 @@ from sklearn.base import clone
 
 from ptklib import DPEstimator
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.streams.policies import Closing, Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store, featurize
 from tests.support.families import EXAMPLES, Example, rows

@@ -14,8 +14,9 @@ from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import BlockRange, BlockSet
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.versions import Version
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

@@ -16,9 +16,10 @@ from ptkstore.adapters.devices import RedisInstances
 from ptkstore.adapters.devices.keys import counts_key, instances_key
 from ptkstore.adapters.processes import ForgetfulRedisServer
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.streams.policies import Closing, Policy, RowPlace
 from ptkstore.domain.streams.report_counts import TAKEN
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, Policy, RowPlace, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.versions import version_path
 from ptkstore.ports.devices import Epoch
 from tests.support.world import DAY, ORIGIN, World

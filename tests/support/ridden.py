@@ -11,8 +11,9 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.streams.policies import Closing, Policy, PrivacyUnit
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.streams import Stream
 from tests.support.world import DAY, ORIGIN, World
 
 CITIES = ("berlin", "paris", "rome")

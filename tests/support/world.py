@@ -27,8 +27,9 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.ptks.profiles import Point
+from ptkstore.domain.streams.policies import Closing, Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.domain.versions.versions import Draft

@@ -18,7 +18,7 @@ import pytest
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobState
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service

@@ -11,7 +11,7 @@ from ptkstore.adapters.objects.names import STAGING, UNFINISHED, checked_token, 
 from ptkstore.adapters.objects.parquet import decrypted, encrypted
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.streams.streams import BLOCKS_MAX
+from ptkstore.domain.streams.policies import BLOCKS_MAX
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import PROBE
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ptklib.canonical_json import canonical_json
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.ptks import LOOKED_UP, PtkSpec, ptk_fields_in, ptk_json
-from ptkstore.domain.streams.policies import policy_in, policy_json, policy_of
+from ptkstore.domain.streams.policy_texts import policy_in, policy_json, policy_of
 from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
 from ptkstore.domain.streams.streams import Stream
 

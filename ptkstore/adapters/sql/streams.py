@@ -15,7 +15,8 @@ from ptkstore.adapters.sql.content import stream_of, stream_text, stream_under
 from ptkstore.adapters.sql.statements import CatalogPart
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.streams.differences import differences
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 from ptkstore.ports.streams import WHOLE, Part, Progress

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Bools, Ints
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import SchemaMismatch
 
 TIME = pa.timestamp("us", tz="UTC")

@@ -14,7 +14,7 @@ from ptkstore.domain.accounting.accountants import ORDERS, Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted, decide_all, outcome_of
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import CatalogBehind, Conflict
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 

@@ -32,7 +32,7 @@ from ptkstore.domain.streams.guarantees import (
     neighbours,
     protections,
 )
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import Window, index_of
 from ptkstore.domain.versions.provenance import LOCAL
 from ptkstore.errors import InvalidRequest

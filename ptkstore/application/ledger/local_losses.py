@@ -9,7 +9,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.domain.accounting.local import LocalLoss
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

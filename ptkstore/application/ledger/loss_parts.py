@@ -9,7 +9,7 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ledger.odometers import LossPart, parts_of
 from ptkstore.domain.names import team_of
 from ptkstore.domain.streams.blocks import BlockRange, stride_of
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.ports.catalog import Read
 
 MOST_ENTRIES = 5_000

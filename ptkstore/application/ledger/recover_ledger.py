@@ -26,7 +26,8 @@ from ptkstore.domain.jobs import (
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import BlockState, blocks_below
-from ptkstore.domain.streams.streams import PrivacyUnit, Stream
+from ptkstore.domain.streams.policies import PrivacyUnit
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.provenance import is_local
 from ptkstore.domain.versions.versions import Version, repeated_version, trained_on

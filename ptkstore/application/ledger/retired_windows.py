@@ -7,7 +7,8 @@ from datetime import datetime
 
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobState, drop_of
 from ptkstore.domain.streams.blocks import BlockState, blocks_of, place_of, share_of
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 

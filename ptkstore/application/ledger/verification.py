@@ -9,7 +9,7 @@ from ptkstore.application.ledger.charging import charge_of
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import ChainLine
 from ptkstore.domain.ledger.rules import verify
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import CatalogBehind
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore

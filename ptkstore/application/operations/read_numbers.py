@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from ptkstore.application.ledger.budgets import budget_of
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.policies import Closing
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.operations import Numbers

@@ -24,7 +24,8 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import BlockState, part_name, place_of
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import Unavailable
 from ptkstore.ports.catalog import CatalogView, Read

@@ -11,7 +11,7 @@ from ptkstore.domain.budgeting.declared import comparison_loss
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.scheduling.choices import Significance
 from ptkstore.domain.streams.blocks import PROFILE, share_of
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 

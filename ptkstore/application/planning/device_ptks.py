@@ -11,8 +11,9 @@ from ptkstore.application.ledger.local_losses import local_loss_of, specificatio
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import AVERAGED, PtkSpec, is_averaged
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.provenance import is_local
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import CatalogView

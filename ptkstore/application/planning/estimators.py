@@ -42,7 +42,8 @@ from ptkstore.domain.ptks.ptks import (
 )
 from ptkstore.domain.ptks.serving import check_served_tables
 from ptkstore.domain.ptks.start_from import StartFrom
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.texts import check_texts
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest

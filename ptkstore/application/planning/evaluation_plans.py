@@ -16,7 +16,7 @@ from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.accept import Accept, asked_sums
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.domain.versions.versions import Version

@@ -15,7 +15,7 @@ from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.domain.ptks.ptks import PtkSpec, ReleasedFacts, by_formula, same_model
 from ptkstore.domain.streams.blocks import BlockRange, groups_behind, groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import CatalogView

@@ -12,7 +12,8 @@ from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.streams import PrivacyUnit, Stream
+from ptkstore.domain.streams.policies import PrivacyUnit
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import CatalogView, UnitOfWork

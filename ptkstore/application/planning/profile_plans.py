@@ -18,7 +18,7 @@ from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import MIN_EPSILON, Loss, checked_epsilon
 from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ptkstore.domain.allocation.model import Infeasible, Reason
 from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 

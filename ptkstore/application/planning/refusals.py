@@ -25,7 +25,7 @@ from ptkstore.domain.allocation.newcomers import remedies
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.ptks.ptks import Pin, PtkSpec, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 _MOST = int(MAX_EPSILON * NANO)

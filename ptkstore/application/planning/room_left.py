@@ -22,7 +22,7 @@ from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import Refused
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest
 
 

@@ -14,7 +14,7 @@ from ptkstore.domain.allocation.model import Allotment, Choice, Demand, Infeasib
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.ptks.ptks import PtkSpec, by_formula, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, groups_where, share_of
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import PtkRejected
 
 Solve = Callable[[Sequence[Demand], Limits], WindowPlan | Infeasible]

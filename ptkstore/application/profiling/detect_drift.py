@@ -14,7 +14,7 @@ from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.row_processes import DriftRequest, OpenedRows, RunFailed, SampleProfiler

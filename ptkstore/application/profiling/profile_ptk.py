@@ -13,7 +13,7 @@ from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ptks.profiles import Point, ProfileRecord, ProfileState, Verdict
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, RunFailed, SampleProfiler
 

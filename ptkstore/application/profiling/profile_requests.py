@@ -17,7 +17,8 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord, Step, next_step
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
 from ptkstore.domain.streams.blocks import PROFILE, BlockSet, part_blocks
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 

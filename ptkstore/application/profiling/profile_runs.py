@@ -15,7 +15,7 @@ from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.row_processes import SampleProfiler
 

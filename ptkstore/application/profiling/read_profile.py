@@ -18,7 +18,7 @@ from ptkstore.domain.ptks.profiles import (
     usable,
 )
 from ptkstore.domain.ptks.ptks import PtkSpec, by_formula
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 

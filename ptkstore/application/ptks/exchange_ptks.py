@@ -47,7 +47,8 @@ from ptkstore.domain.ptks.accept import asked_sums
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
 from ptkstore.domain.ptks.wanted import WantedPtk
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.features import FeatureStore

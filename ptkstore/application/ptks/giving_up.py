@@ -13,7 +13,7 @@ from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 _UNDER_WAY = (JobState.READY, JobState.OPENED)

@@ -21,7 +21,8 @@ from ptkstore.domain.jobs import WHILE_KEPT, JobKind, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import FOR_PEOPLE, PtkSpec, said_of
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
 from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected

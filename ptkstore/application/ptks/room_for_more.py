@@ -13,7 +13,7 @@ from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.room_for_more import Basis, RoomForMore
 from ptkstore.domain.streams.blocks import BlockRange, train_blocks
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Refused
 from ptkstore.ports.catalog import CatalogView, Read

@@ -18,7 +18,7 @@ from ptkstore.domain.ptks.bundles import (
     sha256_of,
     unpack,
 )
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import (
     InvalidRequest,
     OutcomeUnknown,

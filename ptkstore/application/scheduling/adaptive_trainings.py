@@ -24,7 +24,8 @@ from ptkstore.domain.scheduling.block_rooms import BlockRoom, coordinate_of
 from ptkstore.domain.scheduling.model import ChargeOf, Waiting
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.streams.blocks import train_blocks
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 

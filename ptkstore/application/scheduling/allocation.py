@@ -21,7 +21,7 @@ from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import BlockSet, train_blocks
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView
 

@@ -30,7 +30,8 @@ from ptkstore.domain.scheduling.orders import ORDERS, Order
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.scheduling.serving import served_in_turn
 from ptkstore.domain.streams.blocks import windows_behind
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 PASSED_OVER: Final = "passed-over"

@@ -15,7 +15,8 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.model import Look
 from ptkstore.domain.scheduling.waits import Wait
 from ptkstore.domain.streams.blocks import windows_behind
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.validations import Validation
 from ptkstore.ports.catalog import CatalogView
 

@@ -12,7 +12,7 @@ from ptkstore.domain.scheduling.block_rooms import whole_block
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
 from ptkstore.domain.scheduling.model import Waiting
 from ptkstore.domain.scheduling.room_check import why_never
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 

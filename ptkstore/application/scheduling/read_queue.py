@@ -22,7 +22,8 @@ from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.scheduling.queues import WAITS_TOLD, Awaited, BlockShare, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.waits import VERSION, EndedWait, Wait
 from ptkstore.domain.streams.blocks import place_of
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.validations import Validation
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import CatalogView, Read

@@ -49,7 +49,7 @@ from ptkstore.domain.scheduling.simulation.work import CALIBRATION, CHARGE, Work
 from ptkstore.domain.scheduling.simulation.workload import draw_arrivals
 from ptkstore.domain.scheduling.strategies import Strategy
 from ptkstore.domain.streams.blocks import groups_of
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 

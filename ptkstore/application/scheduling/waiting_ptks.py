@@ -22,7 +22,8 @@ from ptkstore.domain.ptks.ptks import PtkSpec, epsilons_of
 from ptkstore.domain.scheduling.model import ChargeOf, MenuEntry, Waiting
 from ptkstore.domain.scheduling.waits import CHANGED, DEREGISTERED, VERSION, EndedWait, Wait
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import CatalogView, UnitOfWork

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 
 from ptkstore.domain.jobs import scheduler
 from ptkstore.domain.streams.differences import policy_differences
-from ptkstore.domain.streams.policies import policy_in, policy_text
-from ptkstore.domain.streams.streams import Policy, Stream, present_origin
+from ptkstore.domain.streams.policies import Policy, present_origin
+from ptkstore.domain.streams.policy_texts import policy_in, policy_text
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import CatalogBehind, NameTaken, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.durations import duration_text
-from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.policies import Closing
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ptkstore.domain.streams.streams import Closing, Policy
+from ptkstore.domain.streams.policies import Closing, Policy
 from ptkstore.domain.streams.windows import WindowState, index_of, start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.runtime import Clock

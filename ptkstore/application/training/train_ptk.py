@@ -39,7 +39,7 @@ from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec, same_model
 from ptkstore.domain.streams.blocks import groups_behind
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.manifests import content_of, elected_manifest
 from ptkstore.domain.versions.state_windows import charged_blocks, windows_in

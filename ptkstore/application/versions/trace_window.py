@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import WindowId, start_of
 from ptkstore.domain.versions.versions import Lineage
 from ptkstore.errors import UnknownName

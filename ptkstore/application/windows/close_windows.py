@@ -10,7 +10,8 @@ from functools import partial
 from ptkstore.application.ledger.retired_windows import drop_windows
 from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, average_of, job_of_window
 from ptkstore.domain.streams.blocks import BlockState, created_with
-from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.policies import Closing, Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import (
     Window,
     WindowId,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ptkstore.cli.output import AsJson, Done, Home, answers, in_home, opened
-from ptkstore.domain.streams.streams import POLICY_FIELDS, RowPlace
+from ptkstore.domain.streams.policies import POLICY_FIELDS, RowPlace
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.store import HomeStore
 from ptkstore.sdk.streams import StreamMethods

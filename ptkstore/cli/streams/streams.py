@@ -24,7 +24,8 @@ from ptkstore.cli.streams.recommendation import recommend
 from ptkstore.domain.durations import duration_text
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines, protections
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
 from ptkstore.sdk.store import HomeStore

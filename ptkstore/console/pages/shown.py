@@ -9,7 +9,7 @@ from typing import Any
 
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
 from ptkstore.sdk.documents.ledgers import block_rows

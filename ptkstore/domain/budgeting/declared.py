@@ -9,7 +9,7 @@ from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.budgeting.rule import ThresholdRule
 from ptkstore.domain.budgeting.significance import Recency
 from ptkstore.domain.scheduling.choices import Scheduler, Significance
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 

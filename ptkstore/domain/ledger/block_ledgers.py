@@ -9,7 +9,7 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss, LossShares
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.jobs import Job
 from ptkstore.domain.streams.blocks import BlockSet
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 GENESIS = "0" * 64
 

@@ -19,8 +19,8 @@ from ptkstore.domain.ledger.journal import (
     chained_digest,
 )
 from ptkstore.domain.streams.differences import policy_differences
-from ptkstore.domain.streams.policies import policy_in
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.policy_texts import policy_in
 from ptkstore.errors import Conflict, InvalidRequest, InvariantBroken
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from ptkstore.domain.durations import duration_text
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 

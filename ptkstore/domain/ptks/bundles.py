@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Mapping
 from typing import Any
 
-from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.errors import InvalidRequest, TooLarge
 
 TEAM_CODE = "TeamCode"

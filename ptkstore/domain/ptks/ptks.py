@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import Loss, checked_epsilon
 from ptkstore.domain.durations import duration, duration_text
 from ptkstore.domain.fields import (
@@ -27,7 +28,7 @@ from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
 from ptkstore.domain.ptks.start_from import StartFrom
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
-from ptkstore.domain.streams.streams import Assurance, Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 
 CONFIG_KEYS = frozenset(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, windows_between
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import chain, pairwise
 from typing import Any
 
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.durations import duration_text
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy
 from ptkstore.domain.streams.schemas import Schema
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
+from ptkstore.domain.streams.streams import Stream
 
 _WORDS = {**{one.name: one.argument or one.name for one in POLICY_FIELDS}, "attribute": "block_by"}
 _FIRST = ("privacy_unit", "unit_column")  # the numbers of users follow from them

@@ -10,7 +10,7 @@ from ptkstore.domain.accounting import local
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.local import composed
 from ptkstore.domain.accounting.losses import ATTO, NANO, NO_LOSS, Loss
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 
 PROOF = "docs/proofs/filters.md"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 INDEX_MAX = 10**18 - 1
 """No window has a later index: 64 bits hold this one."""

@@ -14,7 +14,8 @@ from ptkstore.domain.jobs import Job
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import windows_behind
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.domain.versions.provenance import LOCAL
 from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of

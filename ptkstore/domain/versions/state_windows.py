@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ptkstore.domain.streams.blocks import BlockRange, place_of
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 
 
 def charged_blocks(content: Mapping[str, Any]) -> tuple[BlockRange, ...]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.application.streams.exposure import ExposedWindow, Exposure
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
 Document = dict[str, Any]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.accounting.losses import Loss
     from ptkstore.domain.ledger.block_ledgers import BlockLedger
     from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, Spent
-    from ptkstore.domain.streams.streams import Policy
+    from ptkstore.domain.streams.policies import Policy
     from ptkstore.sdk.service import StoreService
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ptkstore.application.planning.recommend_rows import StreamAdvice
 from ptkstore.domain.accounting.losses import NANO, Loss
 from ptkstore.domain.allocation.advice import Point, Recommendation
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 
 if TYPE_CHECKING:
     from ptkstore.domain.allocation.model import Infeasible

@@ -20,8 +20,9 @@ from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdome
 from ptkstore.domain.ledger.reports import device_json, local_json, loss_json, shares_json, spent_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy, RowPlace
 from ptkstore.domain.streams.schemas import Added, ColumnType, Schema
-from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, RowPlace, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.versions.provenance import CENTRAL, LOCAL
 from ptkstore.errors import InvalidRequest
 

@@ -30,8 +30,9 @@ from ptkstore.domain.ptks.room_for_more import RoomForMore
 from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
+from ptkstore.domain.streams.policies import present_origin
 from ptkstore.domain.streams.schemas import ColumnType
-from ptkstore.domain.streams.streams import Stream, present_origin
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
     Conflict,

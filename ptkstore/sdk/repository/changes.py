@@ -21,7 +21,7 @@ from ptkstore.domain.ptks.ptks import (
 )
 from ptkstore.domain.ptks.serving import plain
 from ptkstore.domain.ptks.wanted import WantedPtk
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.repository.declarations import PTK, Repository
 from ptkstore.sdk.repository.device_reports import (

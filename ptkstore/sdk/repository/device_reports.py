@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import is_averaged
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest, NotAllowed, UnknownName
 
 if TYPE_CHECKING:

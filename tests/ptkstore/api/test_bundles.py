@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.bundles import BUNDLE_BYTES_MAX, sha256_of
-from ptkstore.domain.streams.streams import Assurance
 from tests.support.api_server import Api, problem
 from tests.support.cases import case
 from tests.support.team_code import GOOD, ROOMY, Inspector, bundle_with, described

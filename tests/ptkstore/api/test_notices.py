@@ -12,10 +12,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.streams.streams import Assurance, Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.api_server import Api, all_items, problem

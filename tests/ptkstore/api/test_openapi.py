@@ -20,10 +20,11 @@ from schemathesis.specs.openapi.checks import (
 
 from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET
 from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.policies import Closing, PrivacyUnit
 from ptkstore.domain.streams.schemas import ColumnType
-from ptkstore.domain.streams.streams import Assurance, Closing, PrivacyUnit
 from ptkstore.wire import devices, identity, ptks, streams, subscriptions
 from ptkstore.wire.base import Wire
 from tests.support.api_server import Api

@@ -13,9 +13,9 @@ from ptkstore.application.states import diff_versions, state_tables
 from ptkstore.application.states.diff_versions import ColumnDiff, TableDiff, VersionDiff
 from ptkstore.console.pages import diffs, ptks
 from ptkstore.console.pages.pages import Pages
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.identity import Role
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import UnknownName
 from tests.support.api_server import Api
 from tests.support.builders import ptk_spec

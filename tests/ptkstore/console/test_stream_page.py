@@ -19,8 +19,9 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal, Role
 from ptkstore.domain.ledger.odometers import LossPart
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.schemas import ColumnType
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import NotAllowed, UnknownName
 from tests.support.api_server import Api

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.runs import hopeless
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowState
 from tests.support.builders import ptk_spec
 

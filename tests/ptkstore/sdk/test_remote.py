@@ -24,15 +24,16 @@ from ptkstore import errors as e
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.policies import Closing, Policy, PrivacyUnit
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents.profiles import profile_document, profile_of

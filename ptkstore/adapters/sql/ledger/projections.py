@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord, not_as_promised
 from ptkstore.domain.ledger.journal import ChainLine, PolicyEntry, chained_digest
 from ptkstore.domain.streams.blocks import BlockRange
-from ptkstore.domain.streams.policies import policy_in
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.policy_texts import policy_in
 from ptkstore.errors import InvariantBroken
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.odometers import LossPart
 from ptkstore.domain.streams.blocks import BlockRange, groups_of, parts_of, stride_of
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.errors import NotAllowed
 
 WINDOWS_SHOWN = 60

@@ -21,7 +21,7 @@ from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.reports import device_json, local_json
 from ptkstore.domain.streams.guarantees import protections
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.sdk.documents.ledgers import contexts_text
 from ptkstore.sdk.documents.resources import stream_document
 

@@ -12,7 +12,7 @@ from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed, shown_time
 from ptkstore.console.time_lines import time_line_marks
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import Unavailable, UnknownName
 

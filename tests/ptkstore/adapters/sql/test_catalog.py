@@ -16,10 +16,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.content import ptk_of, ptk_text, stream_of, stream_text
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.streams.streams import Assurance, Closing, Policy
+from ptkstore.domain.streams.policies import Closing, Policy
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest, NameTaken, Unavailable, UnknownName
 from ptkstore.ports.streams import Progress

@@ -26,7 +26,7 @@ from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences
 from ptkstore.adapters.sql.migrations.versions import v0016_ended_waits
 from ptkstore.adapters.sql.schema import found_version, lock_setup
 from ptkstore.application.ledger.verification import verify_ledger
-from ptkstore.domain.streams.policies import policy_in
+from ptkstore.domain.streams.policy_texts import policy_in
 from ptkstore.errors import CatalogOutdated, Refused, Unavailable
 from tests.services.postgres import Postgres
 from tests.support.older_catalogs import rows_of, shape_of, write_schema_3

@@ -18,8 +18,8 @@ import pytest
 
 from ptkstore.api.limits import Limits
 from ptkstore.api.load import body_slots
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Role
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.ports.team_code import Examined
 from tests.support.api_server import Api, arrow, ingest, problem
 from tests.support.team_code import Inspector, bundle_with, described

@@ -15,7 +15,7 @@ from ptkstore.application.ledger.recover_ledger import OTHER_POLICY
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.journal import GENESIS, next_policy_entry
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownName
 from ptkstore.ports.row_processes import ProfileRequest, RunFailed

@@ -16,7 +16,8 @@ import pytest
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.streams.streams import Closing, Policy, PrivacyUnit, Stream
+from ptkstore.domain.streams.policies import Closing, Policy, PrivacyUnit
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store, check_report
 from tests.support.several_windows import queue_training

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import DAY, ORIGIN, STREAM, World

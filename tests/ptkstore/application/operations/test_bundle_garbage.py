@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ptkstore.application.operations import bundle_garbage
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.ptks.bundles import sha256_of
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable, UnknownName
 from ptkstore.ports.row_processes import RunFailed

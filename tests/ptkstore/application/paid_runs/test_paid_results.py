@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from ptklib import Clustering
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.catalog_faults import TICK, Faults

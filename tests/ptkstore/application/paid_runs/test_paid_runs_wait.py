@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.ports.row_processes import STAGING_FAILED, RunFailed, TrainRequest

@@ -12,8 +12,8 @@ import pytest
 
 from ptkstore.adapters.objects.lake import MANIFEST
 from ptkstore.adapters.objects.names import STAGING
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.row_processes import STAGING_FAILED, RunFailed
 from tests.support.catalog_faults import Faults

@@ -16,7 +16,7 @@ from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.blocks import groups_where
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import PtkRejected
 from tests.support.world import STREAM, World, speed
 

@@ -8,8 +8,9 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptklib.embeddings import UserEmbeddings
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.streams import Assurance, PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.errors import InvalidRequest
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import World

@@ -22,7 +22,7 @@ from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.streams.blocks import part_bounds
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, RunFailed

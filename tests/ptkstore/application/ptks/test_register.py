@@ -13,9 +13,9 @@ import pytest
 
 from ptklib import CountFeaturizer
 from ptkstore.application.planning.window_plans import plan_window
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.ptks.wanted import WantedPtk
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, SchemaMismatch, UnknownName
 from tests.support.cases import case
 from tests.support.world import CHAIN, STREAM, World, speed

@@ -17,7 +17,8 @@ from ptkstore.domain.ledger.rules import Granted, decide_all
 from ptkstore.domain.ptks.room_for_more import Basis, RoomForMore
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockSet
-from ptkstore.domain.streams.streams import PrivacyUnit, Stream
+from ptkstore.domain.streams.policies import PrivacyUnit
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import PtkRejected, UnknownName
 from tests.support.device_streams import SCHEMA, device_policy
 from tests.support.world import STREAM, World, speed

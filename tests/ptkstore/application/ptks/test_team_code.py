@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ptkstore.application.ingest.ingest_records import IngestReply
-from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ptks.bundles import bundle_path, pack, sha256_of
 from ptkstore.domain.ptks.wanted import WantedPtk
-from ptkstore.domain.streams.streams import Assurance, PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.errors import (
     CorruptObject,
     InvalidRequest,

@@ -19,7 +19,7 @@ from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.scheduling.allowances import Share
 from ptkstore.domain.scheduling.choices import Mode, Scheduler
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed

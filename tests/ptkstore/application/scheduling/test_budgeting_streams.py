@@ -12,7 +12,7 @@ from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.scheduling.queues import Awaited
 from ptkstore.domain.scheduling.simulation.requests import SimulatedScheduler, SimulationRequest
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.world import STREAM, World

@@ -9,7 +9,8 @@ import pytest
 
 from ptkstore.application.streams.read_time_line import Stage, TimeLine
 from ptkstore.domain.scheduling.choices import Scheduler
-from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.policies import Closing
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import UnknownName
 from tests.support.device_streams import SCHEMA, device_policy
 from tests.support.world import DAY, ORIGIN, STREAM, World

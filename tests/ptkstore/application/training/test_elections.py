@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, Unavailable

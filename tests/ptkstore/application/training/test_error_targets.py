@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.evaluations import GroupedMass, RiskMass
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.blocks import TEST as TEST_PART
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from tests.support.world import CHAIN, STREAM, World, speed, trips
 
 PTK = "taxi.speed"

@@ -19,7 +19,7 @@ from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.blocks import TEST, part_blocks, place_of, rows_behind
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.row_processes import RunFailed

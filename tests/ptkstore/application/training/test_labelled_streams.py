@@ -14,8 +14,8 @@ from ptkstore.application.ptks.earlier_looks import earlier_looks
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.streams.policies import Closing, PrivacyUnit
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Closing, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, Unavailable, UnknownName
 from tests.support.device_streams import (

@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.child import train as training
 from ptkstore.application.training.partials import PARTIALS_MAX, n_partials
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.blocks import rows_behind
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed

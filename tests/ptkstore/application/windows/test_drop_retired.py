@@ -17,7 +17,7 @@ from sqlalchemy import Engine, create_engine, event, text
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, paid_run, scheduler_of
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import RunFailed

@@ -15,7 +15,7 @@ from ptkstore.application.operations.read_numbers import read_numbers
 from ptkstore.application.windows import close_windows
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import (
     InvalidRequest,

@@ -8,7 +8,7 @@ import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.policies import Policy
 from ptkstore.sdk.store import connect
 from tests.support.command_line import Line
 from tests.support.local import local

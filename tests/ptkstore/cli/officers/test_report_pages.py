@@ -13,7 +13,7 @@ import pytest
 
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.ledger.reports import signed
-from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.policies import Closing
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.reports.content import Page, Table, Text, page_of
 from ptkstore.sdk.reports.pages import report_page

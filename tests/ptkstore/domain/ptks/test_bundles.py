@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from ptklib.families import TEAM_CODE as LIBRARY_NAME
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.ptks.bundles import (
     BUNDLE_BYTES_MAX,
     BUNDLE_FILES_MAX,
@@ -20,7 +21,6 @@ from ptkstore.domain.ptks.bundles import (
     pack,
     unpack,
 )
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest, TooLarge
 
 FILES = {"own.py": b"x = 1\n", "deep/er/data.json": b"{}", "empty.py": b""}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.ptks import (
@@ -32,7 +33,6 @@ from ptkstore.domain.ptks.ptks import (
     windows_between,
 )
 from ptkstore.domain.ptks.serving import Serving
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest
 from tests.support.builders import ptk_spec, stream_named
 

@@ -36,7 +36,7 @@ from ptkstore.domain.streams.blocks import (
     stride_of,
     train_blocks,
 )
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest
 

@@ -14,8 +14,8 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import neighbours, protections
-from ptkstore.domain.streams.policies import policy_in, policy_text
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit, RowPlace
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit, RowPlace
+from ptkstore.domain.streams.policy_texts import policy_in, policy_text
 from ptkstore.errors import InvalidRequest
 from tests.support.device_streams import device_policy
 from tests.support.world import DAY, ORIGIN

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.scheduling.choices import Mode, Scheduler, ServedFirst, Significance
 from ptkstore.domain.streams.differences import differences
+from ptkstore.domain.streams.policies import Closing, Policy, PrivacyUnit, RowPlace
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import Assurance, Closing, Policy, PrivacyUnit, RowPlace, Stream
+from ptkstore.domain.streams.streams import Stream
 
 AT, HOUR = ("at", ColumnType.TIMESTAMP), ("hour", ColumnType.INT64)
 POLICY = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 5, tzinfo=UTC))

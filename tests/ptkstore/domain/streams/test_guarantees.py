@@ -13,7 +13,7 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import ATTO, Loss
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import COMPOSITION, neighbours, of_a_group, protections
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from tests.support.device_streams import device_policy
 
 LOSS = Loss.capacity(1, 1e-6)

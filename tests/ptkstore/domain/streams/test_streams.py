@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.durations import duration
 from ptkstore.domain.names import checked_name, ptk_id_of, split_ptk_id
@@ -26,8 +27,9 @@ from ptkstore.domain.streams.blocks import (
     parts_of,
     share_of,
 )
+from ptkstore.domain.streams.policies import BLOCKS_MAX, Policy, PrivacyUnit, present_origin
 from ptkstore.domain.streams.schemas import ColumnType, Schema
-from ptkstore.domain.streams.streams import BLOCKS_MAX, Assurance, Policy, PrivacyUnit, Stream, present_origin
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import closable_before, expired_before, index_of, start_of
 from ptkstore.errors import InvalidRequest
 

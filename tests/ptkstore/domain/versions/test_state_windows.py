@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.streams.blocks import BlockRange, part_blocks
-from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.state_windows import charged_blocks, opened_windows, windows_in
 from tests.support.builders import STREAM, stream_named

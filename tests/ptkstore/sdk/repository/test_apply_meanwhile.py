@@ -9,8 +9,8 @@ import pytest
 
 from ptkstore import errors as e
 from ptkstore.application.ptks.exchange_ptks import Admission
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Role
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.sdk import Repository, Store, load_repository
 from tests.support.api_server import Api
 from tests.support.declared import declaring, registered, speed

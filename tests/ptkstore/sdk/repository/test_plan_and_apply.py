@@ -12,8 +12,8 @@ import pytest
 from ptkstore import connect
 from ptkstore import errors as e
 from ptkstore.application.ptks import exchange_ptks
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Action, Role
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.ports.team_code import Finding
 from ptkstore.sdk import PTK, Repository, Store, load_repository
 from ptkstore.sdk.repository.changes import RoomLeft

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ptkstore import TeamFunctions, connect
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.bundles import bundle_of, unpack
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkRejected, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.repository.imported_code import source_of_imported

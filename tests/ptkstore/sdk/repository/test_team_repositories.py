@@ -12,8 +12,8 @@ import pytest
 
 from ptkstore import TeamFunctions, featurize
 from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.ptks.bundles import bundle_path, unpack
-from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
 from ptkstore.sdk import PTK, Repository, Store, load_repository
 from ptkstore.sdk.repository.field_changes import FieldChange, field_changes

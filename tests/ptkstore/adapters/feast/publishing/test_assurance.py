@@ -9,8 +9,7 @@ from ptkstore.adapters.feast import versions
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW
 from ptkstore.adapters.feast.publishing import flips
 from ptkstore.adapters.feast.publishing.views import state_view
-from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured
-from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured, assured
 from ptkstore.domain.versions.provenance import Provenance
 
 VIEW, OTHER = "taxi__speed_by_hour", "ads__clicks"

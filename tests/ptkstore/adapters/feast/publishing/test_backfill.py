@@ -8,8 +8,7 @@ import pytest
 
 from ptkstore.adapters.feast import versions
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW
-from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured
-from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured, assured
 from ptkstore.domain.versions.provenance import Provenance, provenance_in
 from ptkstore.ports.features import Computed
 
