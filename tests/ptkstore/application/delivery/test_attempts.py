@@ -19,14 +19,6 @@ from tests.support.world import World
 PTK = "taxi.speed"
 
 
-@pytest.fixture
-def published(world: World) -> World:
-    """A PTK with one version shown."""
-    world.register()
-    world.publish(0)
-    return world
-
-
 def subscribe(world: World, receiver: WebhookReceiver, path: str = "hook") -> str:
     subscription, secret = world.service.subscribe_to_ptk(PTK, receiver.endpoint(path))
     receiver.trust(secret)

@@ -7,7 +7,6 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -31,15 +30,6 @@ from tests.support.world import World
 
 PTK = "taxi.speed"
 PATIENCE_SECONDS = 120.0
-
-
-@pytest.fixture
-def published(world: World) -> Iterator[World]:
-    """A PTK with one version shown."""
-    world.register()
-    world.publish(0)
-    yield world
-    world.service.close()
 
 
 def subscribe(world: World, receiver: WebhookReceiver, n: int) -> list[str]:

@@ -27,14 +27,6 @@ PTK = "taxi.speed"
 DELIVER = ("notify", "redeliver")
 
 
-@pytest.fixture
-def published(world: World) -> World:
-    """A PTK with one version shown."""
-    world.register()
-    world.publish(0)
-    return world
-
-
 def subscribe(world: World, receiver: WebhookReceiver, team: str = "") -> str:
     subscription, secret = world.service.subscribe_to_ptk(PTK, receiver.endpoint(), team=team)
     receiver.trust(secret)

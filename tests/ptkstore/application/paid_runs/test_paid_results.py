@@ -19,6 +19,7 @@ from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import STREAM, World, trips
 
@@ -194,19 +195,13 @@ def test_a_catalog_restored_meanwhile_keeps_nothing_that_it_does_not_know_to_be_
     monkeypatch.setattr("time.sleep", lambda seconds: world.clock.pass_(seconds=seconds))
     paid.prepare(world)
     home = Path(world.service.settings.root)
-    backup: dict[str, bytes] = {}
-
-    def copy() -> None:
-        backup.update({path.name: path.read_bytes() for path in home.glob("catalog.db*")})
+    copies: list[bytes] = []
 
     def restore() -> None:
         world.service.catalog.close()
-        for path in home.glob("catalog.db*"):
-            path.unlink()
-        for name, content in backup.items():
-            (home / name).write_bytes(content)
+        put_back(home, copies[-1])
 
-    world.steps.at["claimed"] = copy
+    world.steps.at["claimed"] = lambda: copies.append(catalog_of(home))
     world.steps.at[paid.ends_at] = restore
     with pytest.raises(CatalogBehind):
         world.service.work_on(paid.job_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -22,18 +22,6 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.world import STREAM, StandingClock, World, speed
 
 ASKED: Mapping[str, Any] = {"team": "taxi", "stream": STREAM}
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
-def either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A service with a stream on either kind of catalog."""
-    more = {}
-    if request.param == "postgresql":
-        more = {"database_url": request.getfixturevalue("catalog_url")}
-    made = World(tmp_path / "home", **more)
-    made.stream()
-    yield made
-    made.service.close()
 
 
 def wanted(name: str, epsilon: float = 0.1) -> WantedPtk:

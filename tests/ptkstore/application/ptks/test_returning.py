@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,18 +17,6 @@ from tests.support.world import STREAM, World, speed
 
 PTK = "taxi.speed"
 TENTH = 10**8
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
-def either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A service with a stream on either kind of catalog."""
-    more = {}
-    if request.param == "postgresql":
-        more = {"database_url": request.getfixturevalue("catalog_url")}
-    made = World(tmp_path / "home", **more)
-    made.stream()
-    yield made
-    made.service.close()
 
 
 def exchange(world: World, name: str = "speed", epsilon: float = 0.1, top: float = 60.0) -> str:

@@ -17,7 +17,7 @@ from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, Refused
-from tests.journeys.backups import copy_database
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.device_streams import AVERAGING, PHONES, PTK, DeviceWorld, phishy
 from tests.support.world import STREAM, speed, trips
 
@@ -299,14 +299,14 @@ def test_reports_of_other_streams_have_no_such_section(world: DeviceWorld) -> No
 
 @pytest.mark.parametrize("is_registered", [True, False])
 def test_a_recovered_catalog_takes_its_versions_over(
-    world: DeviceWorld, devices_redis: ForgetfulRedisServer, tmp_path: Path, is_registered: bool
+    world: DeviceWorld, devices_redis: ForgetfulRedisServer, is_registered: bool
 ) -> None:
     home = world.service.settings.root
     if is_registered:
         world.register_phishy()
         world.close_phones(1)
         world.work(*AVERAGING)
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     if not is_registered:
         world.register_phishy()
         world.close_phones(1)
@@ -314,9 +314,7 @@ def test_a_recovered_catalog_takes_its_versions_over(
     world.work(*AVERAGING)
     manifests = [version.manifest for version in world.service.versions(PTK)]
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
 
     restored = DeviceWorld(home, devices_redis, 11)
     (recovered,) = restored.service.recover_ledger()
@@ -339,20 +337,18 @@ def test_a_recovered_catalog_takes_its_versions_over(
 
 
 def test_versions_of_devices_are_taken_over_beside_a_stream_that_lost_no_spend(
-    world: DeviceWorld, devices_redis: ForgetfulRedisServer, tmp_path: Path
+    world: DeviceWorld, devices_redis: ForgetfulRedisServer
 ) -> None:
     home = world.service.settings.root
     world.register_phishy()
     world.stream()
     central = world.register()
     world.publish(0)
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     world.close_phones(2)
     world.work(*AVERAGING)
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
 
     restored = DeviceWorld(home, devices_redis, 11)
     recovered = {one.stream: one for one in restored.service.recover_ledger()}

@@ -25,6 +25,7 @@ from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkReject
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.builders import request
 from tests.support.cases import case
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed, trips
 
 TENTH = 10**8
@@ -397,15 +398,12 @@ def test_a_lake_that_does_not_answer_costs_no_loss(ready: World, monkeypatch: py
 
 
 def test_a_restored_catalog_evaluates_nothing(ready: World):
-    catalog = Path(ready.service.settings.root) / "catalog.db"
-    backup = {path.name: path.read_bytes() for path in catalog.parent.glob("catalog.db*")}
+    home = Path(ready.service.settings.root)
+    earlier = catalog_of(home)
     ready.work("evaluate")
     ready.service.close()
     del ready.service.__dict__["catalog"]
-    for path in catalog.parent.glob("catalog.db*"):
-        path.unlink()
-    for name, content in backup.items():
-        (catalog.parent / name).write_bytes(content)
+    put_back(home, earlier)
     with pytest.raises(CatalogBehind):
         ready.service.work_on(EVALUATE)
     assert len(ready.evaluator.requests) == 1

@@ -8,7 +8,7 @@ from typing import Any
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Outcome
 from ptkstore.ports.row_processes import RunFailed
-from tests.journeys.backups import copy_database
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.several_windows import queue_training
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, World
 
@@ -117,17 +117,15 @@ def test_looks_are_taken_one_after_the_other(world: World) -> None:
     assert world.service.work_on(again)
 
 
-def test_a_recovery_takes_over_two_versions_of_one_window(world: World, tmp_path: Path) -> None:
+def test_a_recovery_takes_over_two_versions_of_one_window(world: World) -> None:
     world.register()
     home = world.service.settings.root
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     world.publish(0)
     look_again(world, 2)
     world.work("train", "place")
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
     restored = World(home)
     restored.service.recover_ledger()
     restored.work("place")

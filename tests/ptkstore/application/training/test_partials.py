@@ -25,6 +25,7 @@ from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.row_processes import RunFailed
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.dying_process import FILE, KEY, Strike, die_at
 from tests.support.several_windows import queue_training
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
@@ -703,16 +704,13 @@ def test_a_trainer_changed_while_partials_are_collected_ends_the_run(large: Worl
 
 def test_a_restored_catalog_collects_nothing(large: World):
     large.work("train")
-    catalog = Path(large.service.settings.root) / "catalog.db"
-    backup = {path.name: path.read_bytes() for path in catalog.parent.glob("catalog.db*")}
+    home = Path(large.service.settings.root)
+    earlier = catalog_of(home)
     large.work()
     large.publish(1)
     large.service.close()
     del large.service.__dict__["catalog"]
-    for path in catalog.parent.glob("catalog.db*"):
-        path.unlink()
-    for name, content in backup.items():
-        (catalog.parent / name).write_bytes(content)
+    put_back(home, earlier)
     collected = len(large.trainer.collected)
     with pytest.raises(CatalogBehind):
         large.service.work_on(PARTIALS[0])

@@ -21,6 +21,7 @@ from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, CorruptObject, Unavailable, UnknownName, WindowGone
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.builders import request
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.world import STREAM, World, speed
 
 TENTH = 10**8
@@ -166,15 +167,12 @@ def test_a_training_that_takes_its_worker_down_again_and_again_is_given_up(ready
 
 
 def test_a_restored_catalog_that_takes_the_same_steps_again_opens_nothing(ready: World) -> None:
-    catalog = Path(ready.service.settings.root) / "catalog.db"
-    backup = {path.name: path.read_bytes() for path in catalog.parent.glob("catalog.db*")}
+    home = Path(ready.service.settings.root)
+    earlier = catalog_of(home)
     ready.work()
     ready.service.close()
     del ready.service.__dict__["catalog"]
-    for path in catalog.parent.glob("catalog.db*"):
-        path.unlink()
-    for name, content in backup.items():
-        (catalog.parent / name).write_bytes(content)
+    put_back(home, earlier)
     trained = len(ready.trainer.requests)
     with pytest.raises(CatalogBehind):
         ready.service.work_on(TRAIN)

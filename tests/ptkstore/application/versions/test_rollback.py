@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.versions.versions import event_time_of, window_end_of
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import UnitOfWork
-from tests.journeys.backups import copy_database
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.receiver import WebhookReceiver
 from tests.support.world import World, speed
 
@@ -213,17 +212,15 @@ def test_a_diff_tells_facts_and_rows_and_columns(published: World) -> None:
         published.service.diff_versions(PTK, 1, 9)
 
 
-def test_a_recovery_takes_a_rollback_over_from_the_lake(published: World, tmp_path: Path) -> None:
+def test_a_recovery_takes_a_rollback_over_from_the_lake(published: World) -> None:
     """A catalog from before it: the lake knows better, and the next version follows it."""
     home = published.service.settings.root
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     published.service.rollback_ptk(PTK, 1)
     published.work("place", "flip")
     published.publish(3)
     published.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
     restored = World(home)
     restored.service.recover_ledger()
     assert content(restored, 4)["repeats"]["version"] == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ptkstore.application.versions.trace_window import Descendant
@@ -11,7 +9,7 @@ from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.row_processes import RunFailed
-from tests.journeys.backups import copy_database
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 
 PROVEN = Assured(Assurance.LIBRARY)
@@ -165,21 +163,19 @@ def test_an_expired_window_is_traced_for_ever(published: World) -> None:
 
 
 def test_after_a_recovery_versions_in_the_lake_are_told_before_their_ptks_are_registered_again(
-    world: World, tmp_path: Path
+    world: World,
 ) -> None:
     """The backup is from before a PTK was registered and a window closed."""
     home = world.service.settings.root
     world.register()
     world.publish(0)
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     world.register("late")
     world.publish(1)
     before = traced(world, 1)
     assert before == [("taxi.late", 1, True), (GROWING, 2, True)]
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
     restored = World(home)
     (recovered,) = restored.service.recover_ledger()
     assert recovered.ptks_to_register == ("taxi.late",)
@@ -195,17 +191,15 @@ def test_after_a_recovery_versions_in_the_lake_are_told_before_their_ptks_are_re
     restored.service.close()
 
 
-def test_versions_of_another_stream_keep_a_name_after_a_recovery(world: World, tmp_path: Path) -> None:
+def test_versions_of_another_stream_keep_a_name_after_a_recovery(world: World) -> None:
     """Else they would count as trained on the stream that the name was given to since."""
     world.stream("bikes")
     home = world.service.settings.root
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     world.register()
     world.publish(0)
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
     restored = World(home)
     restored.service.recover_ledger()
     wanted = WantedPtk("speed", {"estimator": speed(0.1), "target": 0.1})

@@ -21,7 +21,7 @@ from ptkstore.domain.streams.policies import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.row_processes import RunFailed
-from tests.journeys.backups import copy_database
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.several_windows import queue_training
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed
@@ -294,7 +294,7 @@ def test_windows_that_a_recovery_retired_stay(world: World) -> None:
     assert [is_gone(world, window) for window in (0, 1)] == [False, False]
 
 
-def test_a_recovery_lets_those_windows_go_whose_last_run_it_ends(world: World, tmp_path: Path) -> None:
+def test_a_recovery_lets_those_windows_go_whose_last_run_it_ends(world: World) -> None:
     """A run over two windows has used both up and opened one of them, and the catalog forgets that it did."""
 
     def die() -> None:
@@ -311,15 +311,13 @@ def test_a_recovery_lets_those_windows_go_whose_last_run_it_ends(world: World, t
     world.steps.at["spent"] = die
     with pytest.raises(KeyboardInterrupt):
         world.service.work_on(run)
-    copy_database(home / "catalog.db", tmp_path / "before.db")
+    earlier = catalog_of(home)
     world.ingest([2.5])
     world.close(3)
     world.work("prepare", "allocate")  # one more line of the journal, which the copy does not have
     world.service.keys.opening_key(WindowId(STREAM, 0), world.service.catalog.journal_view())
     world.service.close()
-    for path in home.glob("catalog.db*"):
-        path.unlink()
-    (tmp_path / "before.db").rename(home / "catalog.db")
+    put_back(home, earlier)
     restored = World(home)
     drop = "expire/taxi/1/retired"
     assert drop not in restored.service.due()
