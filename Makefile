@@ -81,12 +81,13 @@ soak: setup ## long fault, statistical and fuzz tests; writes benchmarks/out/soa
 	@$(bin)/python -m pytest -m soak -o timeout=7200 -o faulthandler_timeout=9000 --measurements=$(soak_report) $(TESTS)
 
 .PHONY: bench
-bench: setup ## all measurements; bench-<topic> for one of ptklib, ledger, ...; fails where a goal is missed
+bench: setup ## all measurements; bench-<topic> for one of ptklib, ledger, ...; fails where a goal is missed (RECORD=1 records)
 	@status=0; for topic in $(topics); do $(MAKE) --no-print-directory bench-$$topic || status=1; done; exit $$status
 
 .PHONY: $(topics:%=bench-%)
 $(topics:%=bench-%): bench-%: setup
-	@if [ -f benchmarks/$*.py ]; then $(bin)/python benchmarks/$*.py; else echo "bench-$*: no measurements yet"; fi
+	@if [ -f benchmarks/$*.py ]; then $(bin)/python benchmarks/$*.py$(if $(RECORD), && $(bin)/python -m benchmarks.record $*); \
+	else echo "bench-$*: no measurements yet"; fi
 
 bench-%:
 	@echo "bench: there is no topic '$*'; topics are: $(topics)" >&2; exit 2

@@ -1,10 +1,14 @@
 """Rows of a benchmark: a measured number, what it is judged against, and whether the goal is met."""
 
 import json
+import os
+import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,6 +127,31 @@ def measured(
     ).row()
 
 
+def stamped(rows: list[Row]) -> list[Row]:
+    """Return rows with the machine, the commit and the day of the measurement, as they are written and recorded."""
+    stamp = {
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "commit": _commit(),
+        "day": datetime.now(UTC).date().isoformat(),
+    }
+    return [{**row, **stamp} for row in rows]
+
+
+def _commit() -> str | None:
+    """Return the commit that is checked out, with a plus when files differ from it, and None outside of a clone."""
+    try:
+        said = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"],
+            cwd=OUT.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return said.stdout.strip()
+
+
 def verdict(rows: list[Row], written: object) -> int:
     """Tell where the rows are and which goals are missed; the exit code of a benchmark, 1 where one is."""
     missed = [row["id"] for row in rows if not row["met"]]
@@ -135,7 +164,7 @@ def report(topic: str, rows: list[Row]) -> int:
     path = OUT / f"{topic}.json"
     print(table(rows))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+    path.write_text(json.dumps(stamped(rows), indent=1, sort_keys=True) + "\n")
     return verdict(rows, path.relative_to(OUT.parents[1]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.measuring import Row, table
+from benchmarks.measuring import Row, stamped, table
 
 
 def chosen(wanted: Sequence[str], parts: Sequence[str]) -> Sequence[str]:
@@ -45,6 +45,6 @@ def _write(rows: list[Row], report: Path) -> None:
     # Read as late as possible: parts may be run side by side.
     known: list[Row] = json.loads(report.read_text()) if report.exists() else []
     mine = {row["id"] for row in rows}
-    merged = [row for row in known if row["id"] not in mine] + rows
+    merged = [row for row in known if row["id"] not in mine] + stamped(rows)
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n")

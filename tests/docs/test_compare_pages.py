@@ -13,7 +13,7 @@ FOLDER = ROOT / "docs" / "compare"
 PAGES = ["attacks", "libraries", "platforms"]
 PRODUCTS = ["BigQuery", "Snowflake", "AWS Clean Rooms"]
 NOTHING = "not found in its docs"
-REFERENCE = re.compile(r"\[([A-Z]?\d)\](?!:)")
+REFERENCE = re.compile(r"\[([A-Z]?\d+)\](?!:)")
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
@@ -70,9 +70,9 @@ def test_a_test_that_is_gone_is_seen() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_each_source_has_an_address_and_the_page_a_date(page: str) -> None:
     written = text(page)
-    addresses = dict(re.findall(r"^\[([A-Z]?\d)\]: (https://\S+)$", written, re.MULTILINE))
+    addresses = dict(re.findall(r"^\[([A-Z]?\d+)\]: (https://\S+)$", written, re.MULTILINE))
     assert set(REFERENCE.findall(written)) == set(addresses)
-    listed = dict(re.findall(r"^\| \[([A-Z]?\d)\] \| \[[^\]]+\]\((\S+)\)", written, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[([A-Z]?\d+)\] \| \[[^\]]+\]\((\S+)\)", written, re.MULTILINE))
     assert listed == addresses
     assert "read on 28 November 2026" in written
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +13,51 @@ RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "recorded.json"
 INTRODUCTION = """\
 # Benchmarks
 
-Each row was measured on {machine}, ours and the peer in the same run. Run them on your machine: {commands}. Each prints its rows, writes them to `benchmarks/out/`
-and fails where a goal is missed. Peers get environments of their own. The last column is the day when the row was recorded.
+How fast and how good the library and the service are, beside their peers. Ours and the peer were measured in the same run.
+
+A goal bounds the number that is *judged*: ours, or a ratio that the row names. Run the benchmarks on your machine: {commands}. Each prints its rows,
+writes them to `benchmarks/out/`, and fails if a goal is missed. `RECORD=1` puts the rows that this page has into `benchmarks/recorded.json`. Peers get environments of their own.
 
 <!-- made from benchmarks/recorded.json by `make reference`: change that file, not this page -->
 """
+HEADS = ("measurement", "ours", "peer", "against", "judged", "goal", "measured")
 
 
 def page() -> str:
     """Return the page."""
-    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
-    sections = recorded["sections"]
+    sections = json.loads(RECORDED.read_text(encoding="utf-8"))["sections"]
     commands = ", ".join(_command(topic) for one in sections for topic in one["topics"])
-    return "\n".join(
-        [INTRODUCTION.format(machine=recorded["machine"], commands=commands), *map(_section, sections)]
-    )
+    return "\n".join([INTRODUCTION.format(commands=commands), *map(_section, sections)])
 
 
-def _section(section: dict[str, Any]) -> str:
+def _section(section: Mapping[str, Any]) -> str:
     by = "Measured by " + " and ".join(map(_command, section["topics"])) + "."
     parts = [f"## {section['heading']}", f"{by} {section['introduction']}".strip(), ""]
     if section["rows"]:
-        columns = ("what", "ours", "peer", "note", "recorded")
-        rows = [[row[column] for column in columns] for row in section["rows"]]
-        parts += [table(["what", "ours", "peer", "", "recorded"], rows), ""]
+        machines = dict.fromkeys(row["machine"] for row in section["rows"])
+        parts[1] += f" Machine: {'; '.join(machines)}."
+        parts += [table(list(HEADS), [_cells(row) for row in section["rows"]]), ""]
     return "\n".join(parts)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    peer = ["", ""] if row["theirs"] is None else [number(row["theirs"]), row["against"]]
+    goal = f"{'at most' if row['direction'] == 'min' else 'at least'} {number(row['goal'])}"
+    return [
+        f"{row['measure']} ({row['unit']})",
+        number(row["ours"]),
+        *peer,
+        number(row["judged"]),
+        goal if row["met"] else f"{goal}: missed",
+        row["day"] if row["commit"] is None else f"{row['day']}, `{row['commit']}`",
+    ]
+
+
+def number(value: float) -> str:
+    """Return a number to four digits, and large ones as people write them."""
+    if 1000 <= abs(value) < 1e12:
+        return f"{round(value):,}"
+    return f"{value:.4g}"
 
 
 def _command(topic: str) -> str:
