@@ -42,7 +42,7 @@ from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
 PREFIX = "/console"
-HEAVY_AT_ONCE = 2  # officer's pages and reports: each reads a whole journal
+HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE = 3, 2  # officer's pages and reports: each reads a whole journal
 _HERE = Path(__file__).parent
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -82,7 +82,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = pages = Pages(service, identity, health, seeks)
-        self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE)
+        self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE)
         self._actions = ActionRoutes(service, identity, self, PREFIX)
         self._sessions = Sessions()
         self._templates = Environment(

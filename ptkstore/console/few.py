@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from ptkstore.errors import Unavailable
+from ptkstore.application.operations.team_shares import TeamShares
+from ptkstore.domain.identity import Principal
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -17,22 +17,30 @@ class Few:
 
     Parameters
     ----------
-    most : int
-        How many calls run at once.
+    most, of_a_team : int
+        How many calls run at once, and how many of them for one team: it leaves places for others.
     """
 
-    def __init__(self, most: int) -> None:
-        self._places = threading.BoundedSemaphore(most)
+    def __init__(self, most: int, of_a_team: int) -> None:
+        self._shares = TeamShares(
+            most,
+            of_a_team,
+            team_full=f"{of_a_team} of these are being made for this team, and no more at once",
+            all_taken="as many of these as may be are being made",
+        )
 
     def guarding(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
-        """Return the call, which raises `Unavailable` while all places are taken."""
+        """Return the call, which raises `Unavailable` while all places are taken, or all of the caller's team.
+
+        The caller is the argument that is a `Principal`.
+        """
 
         def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            if not self._places.acquire(blocking=False):
-                raise Unavailable("as many of these as may be are being made")
+            team = next(one.team for one in args if isinstance(one, Principal))
+            self._shares.take(team)
             try:
                 return call(*args, **kwargs)
             finally:
-                self._places.release()
+                self._shares.give_back(team)
 
         return guarded

@@ -63,6 +63,18 @@ class StreamPagesContract:
             assert keys(7, 8, since=1) == []
             assert keys(8, 12) == []
 
+    def test_lines_that_pass_over_the_blocks_hide_no_later_one_from_a_limit(
+        self, catalog: SqlCatalog
+    ) -> None:
+        with_blocks(catalog, (0, 12))
+        around = [replace(request(f"around{n}"), blocks=BlockSet((0, 1, 6, 8))) for n in range(4)]
+        for wish in (*around, request("a", blocks=(2, 4)), request("b", blocks=(3, 4))):
+            reserve(catalog, wish)
+        with catalog.read() as uow:
+            for limit, known in ((1, ["a"]), (2, ["a", "b"]), (3, ["a", "b"])):
+                found = uow.ledger.touching(STREAM, BlockRange(2, 4), 0, limit)
+                assert [one.key for one in found] == known
+
     def test_versions_in_the_lake_are_counted_by_the_windows_that_their_runs_read(
         self, catalog: SqlCatalog
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,9 @@ from ptkstore.domain.versions.state_windows import opened_windows
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
+
+TestPrice = Callable[[PtkSpec, Policy], Price | None]
+"""The price of the test of a PTK's versions."""
 
 
 def check_evaluation(
@@ -84,14 +87,19 @@ def price_of_test(spec: PtkSpec, policy: Policy) -> Price | None:
     return None if asked is None else price_of_estimate(spec.estimator, asked, policy)
 
 
-def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
+def check_evaluations(specs: Sequence[PtkSpec], policy: Policy, price: TestPrice = price_of_test) -> None:
     """Raise `PtkRejected` unless one test block has room for all estimates; the last of `specs` is the new one.
 
     A block of a test part is charged by evaluations and validations alone. They run after the trainings, so what does
     not fit is refused here and not when the versions are out.
+
+    Parameters
+    ----------
+    price : callable
+        `price_of_test`, or what a caller who checks again and again remembers of it.
     """
     *_, new = specs
-    asked = price_of_test(new, policy)
+    asked = price(new, policy)
     if asked is None:
         return
     line = policy.line_of(new.ptk_id)
@@ -101,9 +109,9 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     caps = caps_of(policy.accountant, lines[line])
     for group in groups_where(policy, new.config.get("where")):
         charges = [
-            price.charge
+            tested.charge
             for spec in specs
-            if (price := price_of_test(spec, policy)) is not None
+            if (tested := price(spec, policy)) is not None
             and policy.line_of(spec.ptk_id) == line
             and group in groups_where(policy, spec.config.get("where"))
         ]

@@ -20,6 +20,9 @@ from ptkstore.errors import PtkRejected
 Solve = Callable[[Sequence[Demand], Limits], WindowPlan | Infeasible]
 """A way to solve the allocator's problem at one coordinate."""
 
+Menu = Callable[[PtkSpec, Policy], "tuple[Offer, ...]"]
+"""The offers of a PTK: `offers_of`, or what a caller who plans again and again remembers of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -93,7 +96,9 @@ class BudgetPlan:
         return sum(self.caps.values())
 
 
-def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...] | Infeasible:
+def plan_window(
+    specs: Sequence[PtkSpec], policy: Policy, menu_of: Menu | None = None
+) -> tuple[PlannedTraining, ...] | Infeasible:
     """Plan with the fewest rows that fit every budget of the policy, or say why there is no plan.
 
     At one coordinate of the accountant a plan is the allocator's own problem. So it is solved at each of them that has
@@ -105,7 +110,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraini
     for line, members in by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy):
         if line not in lines:
             raise PtkRejected(f"{members[0].ptk_id}: the whole budget of its line is reserved for other PTKs")
-        offers = [offers_of(spec, policy) for spec in members]
+        offers = [(menu_of or offers_of)(spec, policy) for spec in members]
         if silent := [spec for spec, menu in zip(members, offers, strict=True) if not menu]:
             return Infeasible(
                 NO_LOSS,
@@ -128,7 +133,7 @@ def plan_with(
 
     A PTK that asks may have facts of an older version of its own: they tell whether its target can be reached.
     """
-    newcomers = (as_promised(spec, policy) if ways_of(spec, policy) else spec for spec in asking)
+    newcomers = (as_newcomer(spec, policy) for spec in asking)
     return plan_window((*(as_promised(other, policy) for other in others), *newcomers), policy)
 
 
@@ -213,6 +218,11 @@ def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
         return spec
     bare = replace(spec, facts=None)
     return bare if ways_of(bare, policy) else on_all_rows(bare)
+
+
+def as_newcomer(spec: PtkSpec, policy: Policy) -> PtkSpec:
+    """Return a PTK that asks for room as it counts: as it is promised it, if it has a way to its target at all."""
+    return as_promised(spec, policy) if ways_of(spec, policy) else spec
 
 
 def on_all_rows(spec: PtkSpec) -> PtkSpec:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ptkstore.application.planning.evaluation_plans import check_evaluations
-from ptkstore.application.planning.window_plans import Offer, as_promised, cheapest, offers_of, plan_with
+from ptkstore.application.ledger.charging import Price
+from ptkstore.application.planning.evaluation_plans import check_evaluations, price_of_test
+from ptkstore.application.planning.window_plans import (
+    Offer,
+    as_newcomer,
+    as_promised,
+    cheapest,
+    offers_of,
+    plan_window,
+)
 from ptkstore.application.scheduling.waiting_ptks import is_of_context
 from ptkstore.domain.accounting.accountants import Caps, Charge, caps_of
 from ptkstore.domain.allocation.model import Infeasible
@@ -54,7 +62,7 @@ def room_for_more(stream: str, *, team: str | None = None, begin: Read) -> RoomF
     if not of_users and policy.scheduler.lets_wait:
         more, basis = _on_a_fresh_block(last, offer, policy), Basis.FRESH_BLOCK
     elif not of_users:
-        more, basis = _most(lambda n: _fit(last, n, specs, tested, policy)), Basis.WINDOW
+        more, basis = _most(_Counted(last, specs, tested, policy).fit), Basis.WINDOW
     return RoomForMore(last.ptk_id, offer.loss, min(more, MOST), more >= MOST, basis)
 
 
@@ -79,15 +87,50 @@ def _most(fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _fit(last: PtkSpec, n: int, specs: Sequence[PtkSpec], tested: Sequence[PtkSpec], policy: Policy) -> bool:
-    """Whether so many copies would be admitted one after the other, by the check of a registration."""
-    copies = [replace(last, ptk_id=f"{last.ptk_id}.{number}", facts=None) for number in range(n)]
-    try:
-        check_evaluations((*specs, *tested, *copies), policy)
-        plan = plan_with(copies, specs, policy)
-    except Refused:  # a part of its line is not there for a new PTK
-        return False
-    return not isinstance(plan, Infeasible)
+class _Counted:
+    """Plans with more and more copies of one PTK; offers and prices are made once, whatever the number of plans.
+
+    Parameters
+    ----------
+    specs, tested : sequence of PtkSpec
+        The PTKs of the stream, and those of others whose verdicts it pays for.
+    """
+
+    def __init__(
+        self, last: PtkSpec, specs: Sequence[PtkSpec], tested: Sequence[PtkSpec], policy: Policy
+    ) -> None:
+        self._last, self._policy = replace(last, facts=None), policy
+        self._promised = tuple(as_promised(spec, policy) for spec in specs)
+        self._tested = (*specs, *tested)
+        self._newcomer = as_newcomer(self._last, policy)
+        self._offers = {one.ptk_id: offers_of(one, policy) for one in self._promised}
+        self._new_offers = offers_of(self._newcomer, policy)
+        self._prices: dict[str, Price | None] = {}
+
+    def fit(self, n: int) -> bool:
+        """Whether so many copies would be admitted one after the other, by the check of a registration."""
+        copies = [replace(self._newcomer, ptk_id=f"{self._last.ptk_id}.{number}") for number in range(n)]
+        try:
+            check_evaluations((*self._tested, *copies), self._policy, self._price)
+            plan = plan_window((*self._promised, *copies), self._policy, self._menu)
+        except Refused:  # a part of its line is not there for a new PTK
+            return False
+        return not isinstance(plan, Infeasible)
+
+    def _menu(self, spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
+        known = self._offers.get(spec.ptk_id)
+        return tuple(replace(one, ptk_id=spec.ptk_id) for one in self._new_offers) if known is None else known
+
+    def _price(self, spec: PtkSpec, policy: Policy) -> Price | None:
+        name = _original(spec.ptk_id)
+        if name not in self._prices:
+            self._prices[name] = price_of_test(spec, policy)
+        return self._prices[name]
+
+
+def _original(ptk_id: str) -> str:
+    """The PTK that an id is of, also that of a copy."""
+    return ".".join(ptk_id.split(".")[:2])
 
 
 def _on_a_fresh_block(last: PtkSpec, offer: Offer, policy: Policy) -> int:

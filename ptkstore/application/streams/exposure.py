@@ -10,7 +10,7 @@ from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.streams import Stream
-from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
+from ptkstore.domain.streams.windows import Window, WindowState, expired_before, kept_until, start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
@@ -102,10 +102,7 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
             policy, min(oldest, *(window.index for window in existing & gone), progress.closed_before)
         ),
         allowed_since=start_of(policy, allowed),
-        kept=tuple(
-            ExposedWindow(window, start_of(policy, window.id.index + policy.retention_windows + 1))
-            for window in alive
-        ),
+        kept=tuple(ExposedWindow(window, kept_until(policy, window.id.index)) for window in alive),
         open_since=start_of(policy, progress.closed_before),
         overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
         remains=tuple(sorted(window.index for window in existing & gone)),

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from ptkstore.domain.streams.policies import Closing, Policy
-from ptkstore.domain.streams.windows import WindowState, index_of, start_of
+from ptkstore.domain.streams.windows import WindowState, index_of, kept_until, start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.runtime import Clock
 
@@ -96,7 +96,9 @@ def read_time_line(
             one.start,
             one.end,
             _STAGES[one.state],
-            None if policy.on_devices or one.state is WindowState.EXPIRED else _until(policy, one.id.index),
+            None
+            if policy.on_devices or one.state is WindowState.EXPIRED
+            else kept_until(policy, one.id.index),
             _made_from(one.id.index, counts) if with_versions else None,
         )
         for one in closed
@@ -116,12 +118,8 @@ def _not_closed(policy: Policy, first: int, now: datetime) -> list[TimedWindows]
 
 
 def _coming(policy: Policy, first: int, last: int, stage: Stage) -> TimedWindows:
-    until = None if policy.on_devices else _until(policy, last)
+    until = None if policy.on_devices else kept_until(policy, last)
     return TimedWindows(first, last, start_of(policy, first), start_of(policy, last + 1), stage, until)
-
-
-def _until(policy: Policy, index: int) -> datetime:
-    return start_of(policy, index + policy.retention_windows + 1)
 
 
 def _made_from(index: int, counts: Sequence[tuple[int, int, int]]) -> int:

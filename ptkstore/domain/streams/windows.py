@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from ptkstore.domain.streams.policies import Policy
@@ -53,6 +53,14 @@ def index_of(policy: Policy, time: datetime) -> int:
 def start_of(policy: Policy, index: int) -> datetime:
     """Return the first instant of a window; the window ends where the next one starts."""
     return policy.origin + index * policy.window
+
+
+def kept_until(policy: Policy, index: int) -> datetime:
+    """Return the event time up to which the rows of a window are kept; the last of all times if that is later."""
+    try:
+        return start_of(policy, index + policy.retention_windows + 1)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def closable_before(policy: Policy, reached: datetime) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.console.app import HEAVY_AT_ONCE
+from ptkstore.console.app import HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk.documents.ledgers import check_report
 from tests.support.api_server import Api
@@ -120,10 +120,15 @@ def test_a_wrong_journal_is_said_in_red(api: Api, monkeypatch: pytest.MonkeyPatc
     assert "holds" not in seen(page).text.partition("Exposure")[0]
 
 
-def test_few_officers_pages_and_reports_are_made_at_once_and_others_are_told_to_wait(
+def test_few_officers_pages_and_reports_are_made_at_once_and_no_team_takes_all_places(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, started, go_on = signed_in(api, Role.OFFICER), threading.Semaphore(0), threading.Event()
+    assert OF_A_TEAM_AT_ONCE < HEAVY_AT_ONCE
+    for team in ("ads", "bikes"):
+        api.identity.create_team(team)
+        api.grant(team, "taxi", Role.OFFICER)
+    client, other, third = (signed_in(api, Role.OFFICER, team=team) for team in ("taxi", "ads", "bikes"))
+    started, go_on = threading.Semaphore(0), threading.Event()
     verify = api.app.state.service.verify_ledger
 
     def slow(name: str) -> object:
@@ -133,11 +138,14 @@ def test_few_officers_pages_and_reports_are_made_at_once_and_others_are_told_to_
 
     monkeypatch.setattr(api.app.state.service, "verify_ledger", slow)
     with ThreadPoolExecutor(HEAVY_AT_ONCE) as pool:
-        held = [pool.submit(client.get, PAGE) for _ in range(HEAVY_AT_ONCE)]
+        held = [pool.submit(client.get, PAGE) for _ in range(OF_A_TEAM_AT_ONCE)]
         try:
             assert all(started.acquire(timeout=60) for _ in held)
+            assert [client.get(path).status_code for path in (PAGE, f"{REPORT}.json")] == [429, 429]
+            held += [pool.submit(other.get, PAGE) for _ in range(HEAVY_AT_ONCE - OF_A_TEAM_AT_ONCE)]
+            assert all(started.acquire(timeout=60) for _ in held[OF_A_TEAM_AT_ONCE:])
             for path in (PAGE, f"{REPORT}.json"):
-                busy = client.get(path)
+                busy = third.get(path)
                 assert (busy.status_code, busy.headers["retry-after"]) == (503, "5"), path
             assert client.get("/console/").status_code == 200
         finally:

@@ -191,6 +191,16 @@ def test_who_reads_no_budget_sees_neither_bars_nor_room(api: Api) -> None:
             assert told not in page
 
 
+def test_the_page_of_a_stream_with_many_ptks_counts_no_room(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Room for" in text_of(api)
+    monkeypatch.setattr(budgets, "COUNTED_MOST", 1)
+    page = text_of(api)
+    assert "Room for" not in page
+    assert "not counted here, beside more than 1 PTKs. Ask for it by: ptk budget taxi --room" in page
+
+
 def test_too_many_lines_are_told_and_not_read(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(api.world.service), "loss_parts", lambda *_: None)
     page = text_of(api, f"{PAGE}?by=ptk", Role.OFFICER)

@@ -183,7 +183,7 @@ class SqlLedger(CatalogPart):
         return tuple(map(_entry, self._connection.execute(query.order_by(t.journal.c.sequence))))
 
     def touching(self, stream: str, blocks: BlockRange, since: int, limit: int) -> tuple[Entry, ...]:
-        """Return the first entries on any of these blocks."""
+        """Return the first entries on any of these blocks, read in parts: ranges beyond the first are no columns."""
         line = t.journal.c
         query = (
             select(t.journal)
@@ -192,10 +192,17 @@ class SqlLedger(CatalogPart):
             .order_by(line.sequence)
             .limit(limit)
         )
-        entries = map(_entry, self._connection.execute(query))
-        return tuple(
-            one for one in entries if any(r.lo < blocks.hi and r.hi > blocks.lo for r in one.blocks.ranges)
-        )
+        found: list[Entry] = []
+        after = 0
+        while len(found) < limit:
+            part = [_entry(row) for row in self._connection.execute(query.where(line.sequence > after))]
+            found += (
+                one for one in part if any(r.lo < blocks.hi and r.hi > blocks.lo for r in one.blocks.ranges)
+            )
+            if len(part) < limit:
+                break
+            after = part[-1].sequence
+        return tuple(found[:limit])
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
         """Return the lines that hold the stream's policy: one, unless somebody wrote another."""

@@ -22,6 +22,8 @@ WINDOWS_SHOWN = 60
 BLOCKS_MOST = 8_000
 """Lines of blocks that a page reads."""
 CHARTS_MOST = 6
+COUNTED_MOST = 500
+"""PTKs of a stream beside which each look at its page counts the room that is left: some take a millisecond each."""
 NAMES_SHOWN = 3
 
 Parts = Mapping[tuple[int, str], tuple[LossPart, ...]]
@@ -123,8 +125,11 @@ class StreamBudgets(Reads):
             "of_users": policy.privacy_unit is PrivacyUnit.USER,
         }
 
-    def _room(self, who: Principal, name: str, policy: Policy) -> dict[str, Any] | None:
+    def _room(self, who: Principal, name: str, policy: Policy, n_ptks: int) -> dict[str, Any] | None:
         """How many more PTKs like the last fit; of the reader's context where there are several."""
+        if n_ptks > COUNTED_MOST and not policy.on_devices:
+            says = f"The room left is not counted here, beside more than {COUNTED_MOST} PTKs."
+            return {"says": says, "assumes": f"Ask for it by: ptk budget {name} --room", "ptk": ""}
         room = self._service.room_for_more(name, team=who.team if policy.sharing.contexts else None)
         return None if room is None else {"says": room.sentence, "assumes": room.assumes, "ptk": room.ptk_id}
 

@@ -65,7 +65,8 @@ class StreamPage(StreamWindows, StreamBudgets, StreamPeople):
         )
         rows = self._budget(name, policy, line.first, line.below) if reads_budget else []
         minimum, asserted = self._service.assurance_on(name)
-        ptks = self._service.ptks(stream=name)[:PTKS_SHOWN]
+        every = self._service.ptks(stream=name)
+        ptks = every[:PTKS_SHOWN]
         newest = None
         if Action.STATE_READ in may:
             placed = self._service.newest_versions()
@@ -98,7 +99,7 @@ class StreamPage(StreamWindows, StreamBudgets, StreamPeople):
             )
             if rows
             else None,
-            "room": self._room(who, name, policy) if reads_budget else None,
+            "room": self._room(who, name, policy, len(every)) if reads_budget else None,
             "queues": reads_budget and policy.scheduler.lets_wait,
             "form": simulation_form({}) if not policy.on_devices and Action.STREAM_RECOMMEND in may else None,
             "schema": schema_rows(stream),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.planning import evaluation_plans, window_plans
+from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.ptks.room_for_more import MOST
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.sharing import Sharing
@@ -78,6 +80,25 @@ def test_tests_of_versions_count_too(tmp_path: Path) -> None:
     world.register("last", epsilon=0.01, config=config)
     assert room(world).more == 2  # what a test block of 1 has left, though a train block takes 99
     assert admitted(world, epsilon=0.01, config=config) == 2
+    world.service.close()
+
+
+def test_each_ptk_is_priced_once_however_many_plans_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = made(tmp_path)
+    config = {"accept": {"metric": "loss", "epsilon": 0.001}}
+    for number in range(5):
+        world.register(f"copy{number}", epsilon=0.001, config=config)
+    priced: list[str] = []
+    events, tests = event_of, evaluation_plans.price_of_estimate
+    monkeypatch.setattr(window_plans, "event_of", lambda *args: [priced.append("training"), events(*args)][1])
+    monkeypatch.setattr(
+        evaluation_plans, "price_of_estimate", lambda *args: [priced.append("test"), tests(*args)][1]
+    )
+    assert room(world).is_least
+    assert 0 < priced.count("training") <= 5 + 2  # and the last one, as the last and as a newcomer
+    assert 0 < priced.count("test") <= 5
     world.service.close()
 
 

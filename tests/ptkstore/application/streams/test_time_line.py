@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,20 @@ def test_windows_of_the_clock_close_when_late_rows_had_their_time(tmp_path: Path
     assert line.windows[-1].end == ORIGIN + 4 * DAY
     world.clock.pass_(hours=48)  # nobody closed meanwhile
     assert stages(world.service.time_line(STREAM, 9))[2:] == [(2, 4, "closing"), (5, 5, "open")]
+    world.service.close()
+
+
+def test_rows_that_are_kept_longer_than_there_are_dates_are_kept_until_the_last(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    year = timedelta(days=365)
+    world.stream(closing=Closing.CLOCK, window=year, retention_windows=9_000)
+    (now,) = world.service.time_line(STREAM, 9).windows
+    assert now.until == datetime.max.replace(tzinfo=UTC)
+    world.clock.pass_(days=365)
+    world.service.close_windows(STREAM)
+    closed, _ = world.service.time_line(STREAM, 9).windows
+    (kept,) = world.service.exposure(STREAM).kept
+    assert closed.until == kept.until == datetime.max.replace(tzinfo=UTC)
     world.service.close()
 
 
