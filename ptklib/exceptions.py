@@ -14,13 +14,15 @@ PtklibError
 Messages name parameters, columns and types. They never carry a row, a value of a row or a number of rows.
 """
 
+from ptklib.doc_pages import on_site
+
 ERRORS_PAGE = "docs/reference/errors.md"
 """The page on which each error has a section: a path in the project's repository."""
 
 
 def error_page(name: str) -> str:
     """Return the address of the section about an error, by its code or the name of its class."""
-    return f"{ERRORS_PAGE}#{name.lower()}"
+    return on_site(f"{ERRORS_PAGE}#{name.lower()}")
 
 
 class UnmatchedWarning(UserWarning):

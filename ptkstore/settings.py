@@ -114,8 +114,8 @@ class Settings(BaseSettings):
     docs_url: str | None = Field(
         None,
         max_length=500,
-        description="where the documentation site is served, https://host[:port][/path]: pages of the console then "
-        "link words and causes to it",
+        description="where the documentation site is served, https://host[:port][/path]: errors then end with an "
+        "address there, and pages of the console link words and causes to it",
     )
     api_event_streams: int = Field(200, ge=0, le=10_000, description="event streams that may be open at once")
 

@@ -94,19 +94,25 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a command: a document for programs, a text for people."""
+    """The result of a command: a document for programs, a text for people.
+
+    `about` is printed before the text, on standard error: a file or `$(...)` then holds the text alone.
+    """
 
     document: Mapping[str, Any]
     text: str
     highlight: bool = True
     soft_wrap: bool = False
+    about: str = ""
 
     def show(self, *, as_json: bool) -> None:
         """Print the one or the other."""
         if as_json:
             print_json(self.document)
-        else:
-            console.print(self.text, highlight=self.highlight, soft_wrap=self.soft_wrap)
+            return
+        if self.about:
+            said.print(self.about, highlight=False, soft_wrap=True)
+        console.print(self.text, highlight=self.highlight, soft_wrap=self.soft_wrap)
 
 
 @dataclass(frozen=True, slots=True)

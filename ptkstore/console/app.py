@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ptklib.doc_pages import site_address
 from ptkstore.console.actions.routes import ActionRoutes
 from ptkstore.console.cookies import SESSION, cookie_of
 from ptkstore.console.downloads import Reports
@@ -26,7 +27,7 @@ from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
 from ptkstore.console.pages.shown import compact, problem_of, shown_time
 from ptkstore.console.sessions import Session, Sessions
-from ptkstore.console.site import FirstUses, site_address
+from ptkstore.console.site import FirstUses
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ptklib.doc_pages import on_site
 from ptkstore.application.training.read_trainings import Training
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.jobs import JobState, Outcome
@@ -64,7 +65,7 @@ def notice_document(notice: Notice) -> Document:
 
 def wire_notice(notice: Notice) -> Document:
     """Write a notice over HTTP, which names stream, PTK and the page of the code in fields of their own, too."""
-    about = {"stream": notice.stream, "ptk": notice.ptk_id, "page": code_page(notice.code)}
+    about = {"stream": notice.stream, "ptk": notice.ptk_id, "page": on_site(code_page(notice.code))}
     return {**notice_document(notice), **about}
 
 
@@ -86,7 +87,7 @@ def training_document(training: Training) -> Document:
 
 def wire_training(training: Training) -> Document:
     """Write one training over HTTP, with the page of its code."""
-    page = None if training.code is None else code_page(training.code)
+    page = None if training.code is None else on_site(code_page(training.code))
     return {**training_document(training), "page": page}
 
 

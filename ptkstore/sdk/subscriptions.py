@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from ptklib.doc_pages import on_site
 from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.notices import code_page
@@ -252,7 +253,7 @@ def deliveries_document(followed: DeliveryState) -> Document:
 def wire_deliveries(followed: DeliveryState) -> Document:
     """Write the same over HTTP, with the page of each code."""
     document = deliveries_document(followed)
-    letters = [{**letter, "page": code_page(letter["code"])} for letter in document["dead_letters"]]
+    letters = [{**letter, "page": on_site(code_page(letter["code"]))} for letter in document["dead_letters"]]
     return {**document, "dead_letters": letters}
 
 

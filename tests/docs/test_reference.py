@@ -18,9 +18,11 @@ from infra.docs.reference.__main__ import pages
 from infra.docs.reference.benchmarks import number
 from infra.docs.reference.marks import escaped, prose, table
 from ptklib.exceptions import PtklibError
+from ptkstore import errors
 from ptkstore.cli import output
 from ptkstore.cli.main import app
 from ptkstore.settings import Settings
+from ptkstore.wire.problems import Problem
 
 REFERENCE = Path("docs/reference")
 
@@ -74,6 +76,26 @@ def test_the_page_of_each_error_of_the_library_is_there(repository: Path) -> Non
         assert anchor in anchors((repository / page).read_text(encoding="utf-8")), kind
         assert error.__notes__ == [f"see {error.page}"]
         assert str(error) == "message"
+
+
+@pytest.mark.parametrize("site", ["https://docs.example.org/ptk", "https://docs.example.org/ptk/"])
+def test_an_error_names_its_page_on_the_site_of_the_documentation(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTK_DOCS_URL", site)
+    page = "https://docs.example.org/ptk/reference/errors.html"
+    done = CliRunner().invoke(app, ["list", "--home", str(tmp_path), "--json"])
+    assert json.loads(done.stdout)["error"]["page"] == f"{page}#invalid-request"
+    assert errors.Refused("no").__notes__ == [f"see {page}#refused"]
+    assert ptklib.exceptions.SchemaError("no").__notes__ == [f"see {page}#schemaerror"]
+    problem = Problem(type="", title="", status=403, code="refused", detail="", request_id="")
+    assert problem.model_dump()["page"] == f"{page}#refused"
+
+
+@pytest.mark.parametrize("wrong", ["", "docs.example.org", "javascript:alert(1)", "https://d.example/\nsee"])
+def test_what_is_no_site_leads_to_the_path(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTK_DOCS_URL", wrong)
+    assert errors.Refused("no").page == "docs/reference/errors.md#refused"
 
 
 def test_the_command_line_says_where_an_error_is_explained(

@@ -25,6 +25,9 @@ Each error has a fixed code. The code decides what a program should do; the mess
 | HTTP | `code` of the problem | `page` of the problem |
 | Python | `error.code` | `error.page`, and the last line of a traceback |
 
+If `PTK_DOCS_URL` names the site of this documentation, the address leads there, of the library's errors too. Otherwise it is a path in the project's repository,
+such as `docs/reference/errors.md#refused`. That is this page.
+
 The exit code of `ptk` is 2 where the caller fixes the request, and otherwise 1.
 """
 ACTORS: dict[type[e.PtkStoreError], tuple[str, str]] = {

@@ -96,7 +96,7 @@ def create_token(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Issue a token; its text is shown this once."""
+    """Issue a token; its text, alone on standard output, is shown this once."""
     scopes = {*(scope or ()), *((Role.ADMINISTRATOR,) if admin else ())}
     if team is None and not admin:
         raise InvalidRequest("name the team that the token is for, or ask for --admin")
@@ -121,7 +121,7 @@ def rotate_token(
         float, typer.Option(min=0, help="How long the old one stays valid beside it.")
     ] = 24.0,
 ) -> Done:
-    """Put a new token in the place of one; its text is shown this once."""
+    """Put a new token in the place of one; its text, alone on standard output, is shown this once."""
     name = _id(token_id)
     with _acting(store, Action.TOKEN_ROTATE, "token", name) as identity:
         return _new(*identity.rotate_token(name, timedelta(hours=overlap_hours)))
@@ -256,10 +256,10 @@ def _token(token: Token) -> dict[str, Any]:
 def _new(token: Token, text: str) -> Done:
     until = token.expires_at.isoformat(timespec="minutes")
     about = (
-        f"It is for team {token.team} and valid until {until}. "
+        f"This token of team {token.team} is shown this once, and valid until {until}. "
         f"Its id, for ptk token rotate and revoke, is {token.prefix}"
     )
-    return Done({**_token(token), "text": text}, f"token, shown this once: {text}\n{about}", soft_wrap=True)
+    return Done({**_token(token), "text": text}, text, highlight=False, soft_wrap=True, about=about)
 
 
 def _grant(team: str, stream: str, role: Role) -> dict[str, Any]:

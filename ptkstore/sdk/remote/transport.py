@@ -38,8 +38,13 @@ class Transport:
 
     def __init__(self, url: str, token: str) -> None:
         parsed = _checked(url)
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
+        if not token:
             raise InvalidRequest("a remote store needs a token: ptk_...; give token=, or set PTK_TOKEN")
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise InvalidRequest(
+                "the token is malformed: it is one word, ptk_ and what follows, without spaces or lines around it; "
+                "correct PTK_TOKEN or token="
+            )
         place = f"{parsed.scheme}://{parsed.netloc.decode()}"
         self._away = f"no store answers at {place}: is that its address, and is its API up?"
         self._client = httpx.Client(

@@ -72,6 +72,15 @@ def disabled(api: Api, receiver: WebhookReceiver) -> str:
 # notices
 
 
+def test_a_notice_names_its_page_on_the_site_of_the_documentation(
+    api: Api, admin: httpx.Client, webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disabled(api, webhook_receiver)
+    monkeypatch.setenv("PTK_DOCS_URL", "https://docs.example.org")
+    pages = {one["page"] for one in admin.get("/v1/notices").json()["items"]}
+    assert pages == {"https://docs.example.org/reference/codes.html#subscription-disabled"}
+
+
 def test_both_teams_hear_of_an_endpoint_that_was_disabled_and_no_other(
     api: Api, admin: httpx.Client, webhook_receiver: WebhookReceiver
 ) -> None:

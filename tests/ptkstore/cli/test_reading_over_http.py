@@ -388,6 +388,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
             2,
             "invalid-request: a remote store needs a token: ptk_...; give token=, or set PTK_TOKEN",
         ),
+        *(
+            (
+                {"PTK_TOKEN": wrong},
+                2,
+                "invalid-request: the token is malformed: it is one word, ptk_ and what follows",
+            )
+            for wrong in ("token, shown this once: ptk_1", "ptk_1\nIt is for team ads", "ptk_1\n")
+        ),
         (
             {"PTK_URL": "http://127.0.0.1:1"},
             1,
@@ -396,7 +404,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"PTK_URL": "http://ptk.example"}, 2, "invalid-request: a token goes over https only"),
         ({"PTK_URL": "not-a-url"}, 2, "invalid-request: PTK_URL"),
     ],
-    ids=["wrong-token", "no-token", "away", "plain", "no-url"],
+    ids=["wrong-token", "no-token", "sentence", "two-lines", "line-end", "away", "plain", "no-url"],
 )
 def test_what_is_wrong_with_a_store_elsewhere_is_one_line(
     api: Api, environment: dict[str, str], code: int, told: str

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from ptklib.doc_pages import site_address
 from ptkstore.console.glossary import GLOSSARY, glossary_page
 from ptkstore.console.graphs import Graph
 from ptkstore.console.pages import ptks
 from ptkstore.console.pages.lineage_graphs import lineage_graph
 from ptkstore.console.pages.origins import Origins
-from ptkstore.console.site import site_address
 from ptkstore.console.value_charts import HEIGHT, Value, value_chart
 from ptkstore.domain.identity import Role
 from ptkstore.ports.row_processes import RunFailed

@@ -59,12 +59,23 @@ def test_a_team_that_is_not_there_is_told_how_to_create(ptk: Run, home: Path) ->
         assert refused.stderr.endswith("there is no team 'officer'; create it: ptk team create officer\n")
 
 
-def test_a_token_comes_before_its_id_which_looks_like_one(ptk: Run, home: Path) -> None:
-    first, second = ptk("token", "create", "--admin").stdout.splitlines()
-    assert first.startswith("token, shown this once: ptk_")
-    text = first.rpartition(": ")[2]
-    assert second.startswith("It is for team administrators and valid until ")
-    assert second.endswith(f"Its id, for ptk token rotate and revoke, is {text[: len('ptk_') + 16]}")
+def test_standard_output_of_a_new_token_is_the_token_alone(ptk: Run, home: Path) -> None:
+    made = ptk("token", "create", "--admin")
+    (text,) = made.stdout.splitlines()
+    name = text[: len("ptk_") + 16]
+    rotated = ptk("token", "rotate", name)
+    (new,) = rotated.stdout.splitlines()
+    service = Service(Settings(home=home))
+    try:
+        assert Identity(service).identify(text).administers
+        assert Identity(service).identify(new).administers
+    finally:
+        service.close()
+    for about, its_id in ((made.stderr, name), (rotated.stderr, new[: len(name)])):
+        assert about.startswith("This token of team administrators is shown this once, and valid until ")
+        assert about.endswith(f"Its id, for ptk token rotate and revoke, is {its_id}\n")
+        assert text not in about
+        assert new not in about
 
 
 def test_teams_tokens_and_grants_come_and_go_and_leave_a_trace(ptk: Run, home: Path) -> None:
