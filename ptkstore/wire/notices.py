@@ -11,7 +11,7 @@ from ptkstore.wire.base import Instant, Wire
 TrainingState = Literal["ready", "opened", "ended"]
 
 CodePage = Annotated[
-    str, Field(description="the section about this code: an address, or a path in the project's repository")
+    str, Field(description="the section about this code: an address, or a path in the repository")
 ]
 
 

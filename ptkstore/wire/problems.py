@@ -34,9 +34,7 @@ class Problem(Wire):
     name: str | None = None
     faults: list[Fault] = Field(default_factory=list)
 
-    @computed_field(
-        description="the section about this code: an address, or a path in the project's repository"
-    )  # type: ignore[prop-decorator]
+    @computed_field(description="the section about this code: an address, or a path in the repository")  # type: ignore[prop-decorator]
     @property
     def page(self) -> str:
         """The address of the section about this code."""
