@@ -23,8 +23,8 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.scheduling.queues import Awaited
-from ptkstore.domain.streams.blocks import BlockState, part_name, place_of
-from ptkstore.domain.streams.policies import Policy
+from ptkstore.domain.streams.blocks import BlockRange, BlockState, part_name, place_of, stride_of
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import Unavailable
@@ -44,6 +44,9 @@ NOTICES_MOST = 1_000
 """Notices that are looked through for failed trainings, the newest first."""
 NO_FAILURES = frozenset({"previous-state-unreadable", "recovered", Awaited.MORE_THAN_IT_MAY_HAVE.value})
 """Codes about a training that say something else than that it failed."""
+
+_NO_BLOCK = 2**62
+"""No block has this number, or a larger one."""
 
 _T = TypeVar("_T")
 
@@ -243,7 +246,7 @@ def read_overview(
         )
         waiting = _waiting(uow, streams, specs, placed, sight)
         first = [one for one in streams if _sees(sight.budgets, one.name)][:STREAMS_MOST]
-        blocks = {one.name: uow.ledger.blocks(one.name) for one in first}
+        blocks = {one.name: _kept_blocks(uow, one) for one in first}
         subscriptions = uow.subscriptions.of(None, team=sight.team) if sight.reads_subscriptions else None
         missed = uow.subscriptions.missed([one.id for one in subscriptions or ()])
     own = {spec.ptk_id: spec for spec in specs}
@@ -365,6 +368,14 @@ def _exposure(name: str, begin: Read, clock: Clock, private: PrivatePlaces) -> E
     except Unavailable:
         return None
     return ExposureFacts(exposure.holds, sentences_on(exposure)[0])
+
+
+def _kept_blocks(uow: CatalogView, stream: Stream) -> Sequence[BlockLedger]:
+    """The blocks of windows that have not expired, or all where blocks belong to no window: others are erased."""
+    if stream.policy.privacy_unit is PrivacyUnit.USER:
+        return uow.ledger.blocks(stream.name)
+    first = uow.windows.first_kept(stream.name) * stride_of(stream.policy)
+    return uow.ledger.blocks(stream.name, BlockRange(first, _NO_BLOCK))
 
 
 def _budget(blocks: Sequence[BlockLedger], policy: Policy) -> BudgetFacts:

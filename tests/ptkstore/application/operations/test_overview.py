@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ptkstore.adapters.sql.ledger.ledger import SqlLedger
 from ptkstore.application.identity.sight import Sight
 from ptkstore.application.operations.liveness import EVERY, SILENT_AFTER, ProcessRole
 from ptkstore.application.operations.read_overview import (
@@ -18,9 +20,11 @@ from ptkstore.application.operations.read_overview import (
     WaitsFor,
 )
 from ptkstore.domain.accounting.sharing import Sharing
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline, GivenUp
 from ptkstore.domain.scheduling.choices import Scheduler
+from ptkstore.domain.streams.blocks import BlockState, place_of
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.row_processes import RunFailed
 from tests.support.statements import counted
@@ -123,6 +127,26 @@ def test_a_block_of_the_newest_window_that_is_all_spent_is_the_fullest(world: Wo
     assert stream.budget.fullest.window == 1  # not a spent block of an older window
 
 
+def test_blocks_of_windows_that_expired_are_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.register()
+    for day in range(5):
+        world.publish(day)
+    world.work("expire")
+    told, policy = world.service.overview(), world.service.stream(STREAM).policy
+    read, blocks = list[BlockLedger](), SqlLedger.blocks
+
+    def seen(ledger: SqlLedger, *args: Any) -> tuple[BlockLedger, ...]:
+        read.extend(found := blocks(ledger, *args))
+        return found
+
+    monkeypatch.setattr(SqlLedger, "blocks", seen)
+    assert world.service.overview() == told
+    assert {place_of(one.number, policy).window for one in read} == {3, 4}
+    (stream,) = told.streams
+    assert stream.budget is not None
+    assert stream.budget.active_blocks == len({one.number for one in read if one.state is BlockState.ACTIVE})
+
+
 def test_ptks_wait_for_a_version_or_were_given_up(world: World) -> None:
     world.register()
     world.register("other")
@@ -181,6 +205,6 @@ def test_the_number_of_statements_does_not_grow_with_what_there_is(world: World)
     with counted(world) as many:
         seen = world.service.overview()
     assert (seen.waiting.count, len(seen.waiting.items)) == (ITEMS_MOST + 11, ITEMS_MOST)
-    a_stream = 12
+    a_stream = 13
     assert len(many) <= len(few) + a_stream * (STREAMS_MOST - 1)
     assert len(few) <= 30
