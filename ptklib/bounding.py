@@ -28,7 +28,7 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
 
     Notes
     -----
-    Which rows of a unit stay depends on fresh random bits and on its own rows only. So adding or removing a
+    The choice of a unit's rows depends on fresh random bits and on its own rows only. So adding or removing a
     unit adds or removes at most `max_rows` rows and does not change any others.
     """
     codes = unit_codes(units)

@@ -88,7 +88,7 @@ class TeamCode(DPEstimator):
     :Mechanism: unknown; the loss composes as one known by (epsilon, delta) alone.
 
     A service clips and noises sums of `row_losses` itself. It is the owner's word, too, that the loss of a
-    row depends on that row and the state alone. What is released of such sums is asserted like the training.
+    row depends on that row and the state alone. A release of such sums is asserted like the training.
     """
 
     bundle: Any

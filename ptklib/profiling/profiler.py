@@ -69,8 +69,8 @@ class Profiler:
     Notes
     -----
     :Guarantee: (budget, delta)-DP, delta the sum of those of one training per epsilon. A unit in a training sample
-        meets one training per epsilon and the comparison of the lower bound, one in the validation set meets the
-        comparisons, one per epsilon: each time `budget` in all, never both.
+        meets one training per epsilon and the comparison of the lower bound. A unit in the validation set meets the
+        comparisons, one per epsilon. Each costs `budget` in all, and no unit meets both.
     :Unit: the privacy unit that hashes stand for, with all its rows.
     :Neighbours: add or remove one unit.
     :Mechanism: ``train_dp`` on disjoint samples; one `AboveThreshold` per epsilon over all rounds on a validation set

@@ -67,9 +67,8 @@ class TreeFeaturizer(Labelled):
     seed : int, default 0
         Public seed of candidates and of random trees. It has nothing to do with noise.
     output : {"prediction", "tree", "leaf", "leaf_index"}
-        The output of `transform`: class probabilities or the mean; the same per tree (of boosted trees, what
-        the tree adds to the scores); an indicator of each leaf, at most 8192 columns; the index of the leaf
-        per tree.
+        The output of `transform`: class probabilities or the mean; the same per tree; an indicator of each leaf, at
+        most 8192 columns; or the index of the leaf per tree. A boosted tree gives what it adds to the scores.
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, boosting and greedy trees use discrete Gaussian noise and the
         exponential mechanism, and random trees discrete Gaussian noise where it is smaller.
@@ -96,9 +95,9 @@ class TreeFeaturizer(Labelled):
     :Neighbours: add or remove one unit.
     :Mechanism: sums of leaves with discrete Laplace or Gaussian noise; trees (boosting) or splits of a level
         (greedy) chosen by permute-and-flip, or the exponential mechanism.
-    :Sensitivity: one row is in one leaf of each tree. It adds there 1 to a count and at most ``2**16`` units to a
-        sum of labels; or, boosting, steps of L1 norm at most 1 (2 with several classes) and Newton weights of at most
-        1/4 (1). It moves the score of a candidate by the L1 norm of its steps. All of it in integers.
+    :Sensitivity: one row is in one leaf of each tree. In forests it adds there 1 to a count and at most ``2**16``
+        units to a sum of labels. In boosting it adds steps of L1 norm at most 1 (2 with several classes) and Newton
+        weights of at most 1/4 (1). It moves the score of a candidate by the L1 norm of its steps. All are integers.
 
     Splits are at public thresholds. Every tree is complete, so its shape says nothing; what a small leaf says leans on
     the node above it, by an amount estimated from the release itself.

@@ -137,8 +137,8 @@ class StreamMethods(DeviceMethods):
             noisy threshold, and the PTK gets the loss that it asks for or nothing. Under 'released-loss' their noisy
             sum is released. It says how much loss the window grants.
         served_first : 'arrival', 'dpf' or 'dpack'
-            Who is served first under 'budgeting', of those that ask for windows at the same time: who came first, who
-            asks for the smallest share of a block, or who asks for least of what blocks have left.
+            Order of PTKs that ask for windows at the same time under 'budgeting': the one that came first, the one that
+            asks for the smallest share of a block, or the one that asks for least of what blocks have left.
         least_significance, most_significance : float
             L and U of 'budgeting', which needs them: public bounds on significance per epsilon. A fresh window serves a
             PTK with at least L times its epsilon, and one whose budget is nearly used up with at least U times that.

@@ -49,6 +49,7 @@ def test_a_drawing_says_in_words_what_it_shows_and_has_a_ground_for_both_themes(
     title, told = drawn.find(f"{SVG}title"), drawn.find(f"{SVG}desc")
     assert title is not None
     assert told is not None
+    assert (title.text or "").strip()
     assert len((told.text or "").split()) > 8
     assert (drawn.get("role"), drawn.get("aria-labelledby")) == ("img", f"{title.get('id')} {told.get('id')}")
     ground = drawn.find(f"{SVG}rect")

@@ -14,7 +14,7 @@ from ptklib.scalars import finite_number
 class Facts:
     """Numbers about the data that are public, or were released and paid for.
 
-    The worst is assumed of each fact that is left out.
+    For each fact that is missing, the worst is assumed.
 
     Parameters
     ----------

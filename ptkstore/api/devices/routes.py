@@ -1,7 +1,7 @@
 """The routes of devices, outside of the framework: they serve thousands of requests a second.
 
-No request of a device has a line in the log, a span or a time in metrics: together with what somebody saw of the
-network it would say who sent which report. They are counted, by PTK and outcome, in steps of a minute.
+No request of a device has a line in the log, a span or a time in metrics. Together with a view of the network, that
+would say who sent which report. Requests are counted, by PTK and outcome, in steps of a minute.
 """
 
 from __future__ import annotations
@@ -230,7 +230,8 @@ class DeviceRoutes:
     async def _received(self, receive: Receive, length: int, ticket: Ticket, held: ExitStack) -> bytes:
         """Read a body of this length; for one that is not there yet, the ticket is looked at first.
 
-        The body is counted until `held` ends. What waits for a test so has a limit, and beyond it no ticket is spent.
+        The body is counted until `held` ends. Bodies that wait for a test so have a limit;
+        beyond it no ticket is spent.
         """
         try:
             async with asyncio.timeout(BODY_WITHIN_SECONDS + length / BYTES_PER_SECOND):

@@ -50,16 +50,15 @@ class Place:
 class BodySlots:
     """How many large bodies may be read, and how many worked on, at once.
 
-    Whoever sends slowly, or what takes long to work on, holds a place for long, beyond the time in which it is answered
-    even. So a team has half of the places of each kind, and each of its tokens half of that to read: beyond it only
-    its own callers wait.
+    A slow sender, or slow work, takes up a place for long, even beyond the time in which it is answered. So a team has
+    half of the places of each kind, and each of its tokens half of that to read. Beyond it only its own callers wait.
 
     Parameters
     ----------
     reading, working : int
         How many are read, and how many of them worked on; at least four, and two.
     busy : str
-        What is told to whom there was no room for.
+        The message for callers for whom there is no room.
     """
 
     def __init__(self, reading: int, working: int, busy: str) -> None:

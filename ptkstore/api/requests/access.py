@@ -146,7 +146,7 @@ def refused_on_record(
 ) -> Iterator[None]:
     """Have it on record, one a minute of those at one entrance, that somebody came with a token that opens nothing.
 
-    Who came with none has guessed nothing. A name in the path is a stranger's own text: only its kind is kept.
+    A caller without a token has guessed nothing. A name in the path is a stranger's own text: only its kind is kept.
     """
     try:
         yield

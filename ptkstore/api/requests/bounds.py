@@ -22,8 +22,8 @@ class Bounds:
     """Refuses bodies that are too large, too slow or encoded, and does not wait for ever for an answer.
 
     The length is counted as it comes, whatever the header says. A body that may be long has a least rate, as it
-    delays others. Work that outlives the deadline goes on: its thread cannot be stopped, and the caller is told that
-    the outcome is not known, in the words that the request's state has as `late`.
+    delays others. Work that outlives the deadline continues, because its thread cannot be
+    stopped. The caller gets the words that the request's state has as `late`: the outcome is not known.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:

@@ -82,8 +82,8 @@ class Resource:
         large : bool
             Lets a document be longer than others.
         asks_outside : bool
-            For a route that waits for a host whose name its caller chose: it has threads of its own, so that a host
-            that does not answer holds up no other request.
+            For a route that waits for a host whose name its caller chose. It has threads of its own, so that a silent
+            host delays no other request.
         """
         statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
         if method != "GET":

@@ -76,9 +76,9 @@ def first_day(table: pa.Table) -> date:
     """Return the first day of a file that the demo streams.
 
     This reads the rows, which a service may never do to learn its windows: the demo plays the operator, who
-    knows what period was exported. Files hold stray dates (a pickup of 2009 in a file of 2021), hence the
-    earliest calendar month with at least 1 % of the rows, and in it the first day that is not nearly empty:
-    it has at least a tenth of the rows that an even spread over the month would give it.
+    knows what period was exported. Files contain stray dates, such as a pickup of 2009 in a file of 2021.
+    So this takes the earliest calendar month with at least 1 % of the rows, and in it the first day that is not nearly
+    empty: a day with at least a tenth of the rows that an even spread over the month would give it.
     """
     if table.num_rows == 0:
         raise InvalidRequest("the file has no trip with a pickup time")

@@ -1,8 +1,8 @@
 """Reads files of real taxi trips into the columns of the demo's stream.
 
-Known are the monthly files of the New York taxi commission (TLC), yellow and green, under their own names
-(`tpep_pickup_datetime`, `PULocationID`, ...) or in snake case (`pickup_datetime`, `pickup_zone_id`, ...),
-and the older ones with coordinates instead of zones. Letter case does not matter. Only the columns needed are
+It knows the monthly files of the New York taxi commission (TLC), yellow and green, also the older ones with
+coordinates instead of zones. Columns have their own names (`tpep_pickup_datetime`, `PULocationID`, ...) or snake case
+(`pickup_datetime`, `pickup_zone_id`, ...). Letter case does not matter. Only the columns needed are
 read.
 
 Odd values are treated so:

@@ -59,8 +59,8 @@ def true_values(
     Notes
     -----
     Taken over **all** rows of the windows. The released state knows only those that the keyed hash put into
-    the granted train part, so its counts and sums estimate ``train_share`` times the true ones, and are held
-    against that. Means and shares estimate the true ones as they are. In both, the luck of the split remains:
+    the granted train part. So its counts and sums estimate ``train_share`` times the true ones, and are compared with
+    that. Means and shares estimate the true ones as they are. In both, the luck of the split remains:
     about ``sqrt(n * share * (1 - share))`` rows for a count.
     """
     if not 0 < train_share <= 1:

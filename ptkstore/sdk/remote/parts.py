@@ -1,7 +1,8 @@
 """How a large table is cut into parts: by its rows alone, whatever form they have in memory.
 
-So the same rows in the same order make the same parts, be they of one chunk or of many, sliced, of dictionaries, or
-from pandas, with or without columns that hold nothing, and a batch that is sent again goes on where it was left.
+So the same rows in the same order make the same parts. It does not matter whether they are of one chunk or of many,
+sliced, of dictionaries, or from pandas, with or without empty columns. A batch that is sent again continues where it
+stopped.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ import pytest
 
 from ptkstore import PTK
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
+from ptkstore.application.planning.estimators import spec_of
 from ptkstore.domain.identity import Role
+from ptkstore.domain.ptks.ptks import said_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 from ptkstore.sdk.repository.declarations import Repository
@@ -90,6 +92,18 @@ def test_a_ptk_without_tags_is_stored_as_before_there_were_any(world: World) -> 
     assert "tags" not in json.loads(ptk_text(plain))
     assert "tags" not in json.loads(ptk_text(changed))
     assert [ptk_of(ptk_text(one)).tags for one in (plain, tagged)] == [(), TAGGED]
+
+
+def test_a_ptk_that_is_said_in_lists_equals_the_stored_one(world: World) -> None:
+    """A request in JSON has lists; a PTK is the same before it is stored and after."""
+    world.stream()
+    register(Store(world.service), speeds(tags=TAGGED))
+    stored = world.service.ptk("taxi.speed")
+    with world.service.begin() as uow:
+        owner = uow.streams.get(STREAM)
+    said = {**said_of(stored), "tags": [*stored.tags], "windows": [*stored.windows]}
+    assert spec_of("taxi.speed", owner, said) == stored
+    assert said_of(spec_of("taxi.speed", owner, said)) == said_of(stored)
 
 
 def test_other_tags_are_no_new_definition(world: World) -> None:

@@ -159,8 +159,9 @@ _UNAVERAGED = exists().where(
 def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Match jobs that are due, unleased, and wait for nothing unfinished.
 
-    A training continues from the PTK's last state. It waits for earlier trainings, for earlier windows whose trainings
-    are still to be queued, for the verdict on the last trained state, and for the last elected one to be in the lake.
+    A training continues from the PTK's last state. It waits for earlier trainings, and for earlier windows whose
+    trainings are still to be queued. It also waits for the verdict on the last trained state, and until the last
+    elected one is in the lake.
     Once it is split it waits for its partials. An evaluation waits for its version to be in the lake, an expiry for
     runs that hold a live lease on its window.
     """
