@@ -141,7 +141,8 @@ def _shown(target: str) -> str:
     if target.endswith(".md"):
         return text
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
-    return f"# {target}\n\n{fence}{LANGUAGES.get(Path(target).suffix, 'text')}\n{text}\n{fence}\n"
+    title = target.replace("_", r"\_")  # `__init__` is no bold word
+    return f"# {title}\n\n{fence}{LANGUAGES.get(Path(target).suffix, 'text')}\n{text}\n{fence}\n"
 
 
 def _lists(lines: list[str]) -> Iterator[str]:

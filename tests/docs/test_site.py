@@ -17,6 +17,7 @@ from mkdocs.config.base import load_config
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from infra.docs import hooks
 from infra.docs.appearance import CARD, HEIGHT, WIDTH
 from infra.docs.openapi import DOCUMENT, PAGE
 from ptkstore.api.reference import openapi
@@ -84,6 +85,11 @@ def test_the_navigation_names_each_page_once(repository: Path) -> None:
     )
     notebooks = [f"notebooks/{one.stem}.md" for one in (repository / "examples/notebooks").glob("*.ipynb")]
     assert sorted(listed(config["nav"])) == sorted([*pages, *notebooks, PAGE])
+
+
+def test_the_name_of_a_source_file_is_its_title_as_it_is_written() -> None:
+    shown = hooks._shown("ptklib/mechanisms/__init__.py")
+    assert shown.startswith("# ptklib/mechanisms/\\_\\_init\\_\\_.py\n")
 
 
 def test_what_a_page_loads_from_elsewhere_is_seen() -> None:

@@ -20,7 +20,7 @@ writes them to `benchmarks/out/`, and fails if a goal is missed. `RECORD=1` puts
 
 <!-- made from benchmarks/recorded.json by `make reference`: change that file, not this page -->
 """
-HEADS = ("measurement", "ours", "peer", "against", "judged", "goal", "measured")
+HEADS = ("measurement", "ours", "peer", "judged, and its goal", "measured")
 
 
 def page() -> str:
@@ -41,14 +41,14 @@ def _section(section: Mapping[str, Any]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    peer = ["", ""] if row["theirs"] is None else [number(row["theirs"]), row["against"]]
+    peer = "" if row["theirs"] is None else f"{number(row['theirs'])} ({row['against']})"
     goal = f"{'at most' if row['direction'] == 'min' else 'at least'} {number(row['goal'])}"
+    judged = f"{number(row['judged'])}; {goal}"
     return [
         f"{row['measure']} ({row['unit']})",
         number(row["ours"]),
-        *peer,
-        number(row["judged"]),
-        goal if row["met"] else f"{goal}: missed",
+        peer,
+        judged if row["met"] else f"{judged}: missed",
         row["day"] if row["commit"] is None else f"{row['day']}, `{row['commit']}`",
     ]
 
