@@ -113,7 +113,7 @@ class Entrance:
         self, request: Request, who: Principal, response: Response, *, by_link: bool = False
     ) -> Response:
         await to_thread.run_sync(self._end, request)
-        name = self._sessions.begin(who.token_id, by_link=by_link)
+        name = self._sessions.begin(who.token_id, who.team, by_link=by_link)
         set_cookie(response, request, self._prefix, SESSION, name, int(LIFE_SECONDS))
         set_cookie(response, request, self._prefix, FORM, "", 0)
         return response

@@ -14,6 +14,8 @@ LIFE_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
 OF_A_TOKEN_MAX = 20
 """Sessions of one token: whoever signs in again and again ends their own ones, and nobody else's."""
+OF_A_TEAM_MAX = 200
+"""Sessions of one team, which may have many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Session:
     """
 
     token_id: str
+    team: str
     form_key: str
     begun_at: float
     used_at: float
@@ -43,7 +46,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
 
-    def begin(self, token_id: str, *, by_link: bool = False) -> str:
+    def begin(self, token_id: str, team: str, *, by_link: bool = False) -> str:
         """Begin a session and return its name, which is in no other place."""
         name, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
@@ -51,9 +54,10 @@ class Sessions:
             self._make_room(
                 [k for k, one in self._sessions.items() if one.token_id == token_id], OF_A_TOKEN_MAX
             )
+            self._make_room([k for k, one in self._sessions.items() if one.team == team], OF_A_TEAM_MAX)
             self._make_room(list(self._sessions), SESSIONS_MAX)
             self._sessions[_hashed(name)] = Session(
-                token_id, secrets.token_urlsafe(32), now, now, by_link=by_link
+                token_id, team, secrets.token_urlsafe(32), now, now, by_link=by_link
             )
         return name
 

@@ -18,7 +18,14 @@ from ptkstore.console.glossary import GLOSSARY, meaning
 from ptkstore.console.pages import deliveries
 from ptkstore.console.pages.overview import NOTICES_SHOWN
 from ptkstore.console.pages.ptks import TRAININGS_SHOWN
-from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, OF_A_TOKEN_MAX, SESSIONS_MAX, Sessions
+from ptkstore.console.sessions import (
+    IDLE_SECONDS,
+    LIFE_SECONDS,
+    OF_A_TEAM_MAX,
+    OF_A_TOKEN_MAX,
+    SESSIONS_MAX,
+    Sessions,
+)
 from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
@@ -323,15 +330,15 @@ def test_pages_count_as_requests_of_their_token(tmp_path: Path) -> None:
 def test_sessions_end_after_a_while_and_are_bounded() -> None:
     now = 0.0
     sessions = Sessions(lambda: now)
-    idle, busy = sessions.begin("a"), sessions.begin("b")
+    idle, busy = sessions.begin("a", "a"), sessions.begin("b", "b")
     while now < LIFE_SECONDS:
         assert sessions.of(busy) is not None
         now += IDLE_SECONDS / 2
     assert (sessions.of(idle), sessions.of(busy), sessions.of(""), sessions.of(None)) == (None,) * 4
-    first = sessions.begin("c")
+    first = sessions.begin("c", "c")
     for number in range(SESSIONS_MAX):
         now += 0.001
-        sessions.begin(f"d{number}")
+        sessions.begin(f"d{number}", f"d{number}")
     assert sessions.of(first) is None
     assert len(sessions._sessions) == SESSIONS_MAX
     assert not any(name in key for key in sessions._sessions for name in (first,))
@@ -340,11 +347,22 @@ def test_sessions_end_after_a_while_and_are_bounded() -> None:
 def test_who_signs_in_again_and_again_ends_nobody_elses_session() -> None:
     now = 0.0
     sessions = Sessions(lambda: now)
-    others, first = sessions.begin("other"), sessions.begin("eager")
+    others, first = sessions.begin("other", "other"), sessions.begin("eager", "eager")
     for _ in range(SESSIONS_MAX):
         now += 0.001
-        last = sessions.begin("eager")
+        last = sessions.begin("eager", "eager")
     assert (sessions.of(first), len(sessions._sessions)) == (None, OF_A_TOKEN_MAX + 1)
+    assert None not in (sessions.of(others), sessions.of(last))
+
+
+def test_a_team_with_many_tokens_ends_nobody_elses_session() -> None:
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    others = sessions.begin("other", "bikes")
+    for number in range(SESSIONS_MAX):
+        now += 0.001
+        last = sessions.begin(f"token{number}", "ads")
+    assert len(sessions._sessions) == OF_A_TEAM_MAX + 1
     assert None not in (sessions.of(others), sessions.of(last))
 
 
