@@ -1,7 +1,8 @@
 """Differentially private feature models with the interface of scikit-learn."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ptklib.lazy import exports
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr__`
     from ptklib.base import DPEstimator as DPEstimator
@@ -66,13 +67,4 @@ _EXPORTS = {
 
 __all__ = list(_EXPORTS)
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name on first use, so that `import ptklib` alone costs nothing."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'ptklib' has no attribute {name!r}")
-    return getattr(import_module(f"ptklib.{_EXPORTS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+__getattr__, __dir__ = exports(__name__, _EXPORTS)

@@ -1,7 +1,6 @@
 """Displays of released and public values in notebooks: HTML tables, and plots if matplotlib is installed."""
 
-from importlib import import_module
-from typing import Any
+from ptklib.lazy import exports
 
 _EXPORTS = {
     "BarDisplay": "charts",
@@ -11,9 +10,4 @@ _EXPORTS = {
 
 __all__ = list(_EXPORTS)
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name on first use."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'ptklib.displays' has no attribute {name!r}")
-    return getattr(import_module(f"ptklib.displays.{_EXPORTS[name]}"), name)
+__getattr__, __dir__ = exports(__name__, _EXPORTS)

@@ -1,7 +1,6 @@
 """Profiles of PTKs: how many samples they need at which epsilon, found with differential privacy."""
 
-from importlib import import_module
-from typing import Any
+from ptklib.lazy import exports
 
 _EXPORTS = {
     "Answer": "answers",
@@ -35,13 +34,4 @@ _EXPORTS = {
 
 __all__ = list(_EXPORTS)
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name on first use: who reads a cached profile needs no family."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'ptklib.profiling' has no attribute {name!r}")
-    return getattr(import_module(f"ptklib.profiling.{_EXPORTS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+__getattr__, __dir__ = exports(__name__, _EXPORTS)

@@ -1,7 +1,6 @@
 """SLAed validation: accept a model only when its target is met with a stated confidence."""
 
-from importlib import import_module
-from typing import Any
+from ptklib.lazy import exports
 
 _EXPORTS = {
     "AcceptTerms": "terms",
@@ -25,13 +24,4 @@ _EXPORTS = {
 
 __all__ = list(_EXPORTS)
 
-
-def __getattr__(name: str) -> Any:
-    """Load an exported name on first use: a reader of verdicts needs no family."""
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'ptklib.validation' has no attribute {name!r}")
-    return getattr(import_module(f"ptklib.validation.{_EXPORTS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+__getattr__, __dir__ = exports(__name__, _EXPORTS)

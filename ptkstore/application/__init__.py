@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application import delivery as delivery
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ptkstore.application import versions as versions
     from ptkstore.application import windows as windows
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)
 
 
 def load() -> None:

@@ -1,7 +1,8 @@
 """The Python client, with the PTK paper's names."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ptklib.lazy import exports
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr__`
     from ptkstore.sdk.documents.ledgers import check_report as check_report
@@ -31,13 +32,4 @@ _EXPORTS = {
 __all__ = list(_EXPORTS)
 
 if not TYPE_CHECKING:  # which would take any name for one of these
-
-    def __getattr__(name: str) -> Any:
-        """Load an exported name on first use: who opens a store declares nothing."""
-        if name not in _EXPORTS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+    __getattr__, __dir__ = exports(__name__, _EXPORTS)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.delivery import deliver_due as deliver_due
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from ptkstore.application.delivery import redeliver as redeliver
     from ptkstore.application.delivery import subscribe as subscribe
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.identity import answer_once as answer_once
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
     from ptkstore.application.identity import rotate_token as rotate_token
     from ptkstore.application.identity import sight as sight
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

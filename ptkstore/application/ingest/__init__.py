@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.ingest import ingest_records as ingest_records
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.ledger import budgets as budgets
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from ptkstore.application.ledger import recover_ledger as recover_ledger
     from ptkstore.application.ledger import verification as verification
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.operations import claim_job as claim_job
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from ptkstore.application.operations import read_work as read_work
     from ptkstore.application.operations import upgrade_catalog as upgrade_catalog
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

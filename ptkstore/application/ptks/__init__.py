@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.ptks import exchange_ptks as exchange_ptks
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from ptkstore.application.ptks import room_for_more as room_for_more
     from ptkstore.application.ptks import team_code as team_code
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

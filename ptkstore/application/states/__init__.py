@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.states import diff_versions as diff_versions
     from ptkstore.application.states import state_tables as state_tables
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

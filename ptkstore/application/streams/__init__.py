@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.streams import create_stream as create_stream
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from ptkstore.application.streams import exposure as exposure
     from ptkstore.application.streams import read_time_line as read_time_line
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

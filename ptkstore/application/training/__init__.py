@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.training import device_models as device_models
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     from ptkstore.application.training import read_trainings as read_trainings
     from ptkstore.application.training import train_ptk as train_ptk
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ptkstore.application import lazy
+from ptklib import lazy
 
 if TYPE_CHECKING:
     from ptkstore.application.versions import elected_files as elected_files
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from ptkstore.application.versions import rollback_ptk as rollback_ptk
     from ptkstore.application.versions import trace_window as trace_window
 else:
-    __getattr__ = lazy.modules_of(__name__)
+    __getattr__ = lazy.modules(__name__)
