@@ -424,6 +424,8 @@ class DPEstimator(ShownEstimator, TransformerMixin, BaseEstimator, ABC):  # type
     def error_from_true_value(self, part: PartialStatistics) -> float:
         """Return how far the released tables are from exact sums, in [0, 1].
 
+        It is NaN where the part has nothing to measure by: no row that the family can use, or no variance to explain.
+
         **Private.** The value is not DP. It must not leave the trusted zone, nor enter a log, a message or a state.
         With the release beside it, it *is* the true value.
         """

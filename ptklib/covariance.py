@@ -230,4 +230,4 @@ class CovarianceMatrix(MomentSums):
         true = moments.products / moments.rows - np.outer(mean, mean)
         size = float(np.linalg.norm(true))
         error = float(np.linalg.norm(self.covariance_ / np.outer(widths, widths) - true))
-        return min(error / size, 1.0) if size > 0 else 0.0
+        return min(error / size, 1.0) if size > 0 else np.nan

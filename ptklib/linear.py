@@ -215,7 +215,7 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
         offset = float(centres[-1] - centres[:-1] @ self.coef_ - self.intercept_ + weights @ mean)
         variance = float(spread[-1, -1]) * float(widths[-1]) ** 2
         error = float(weights @ spread @ weights) + offset * offset
-        return min(max(error / variance, 0.0), 1.0) if variance > 0 else 0.0
+        return min(max(error / variance, 0.0), 1.0) if variance > 0 else np.nan
 
 
 def solve_noisy(spectrum: Floats, target: Floats, noise: float, across: float) -> tuple[Floats, float]:

@@ -59,7 +59,7 @@ class EstimatorPtk:
         return state
 
     def eval(self, testset_iter: Iterable[Any]) -> float:
-        """Return the error of the last state from the true values of the test set, in [0, 1].
+        """Return the error of the last state from the true values of the test set, in [0, 1]; NaN without any.
 
         **Private.** The value is not DP. It may steer the trusted service through a paid estimate only. It
         must not reach a log, a metric, a message or a manifest: next to the release it *is* the true value.

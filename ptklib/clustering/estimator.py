@@ -361,7 +361,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             rows = box.restore(exact[_ROWS].reshape(-1, dimension))
             weights = np.ones(len(rows))
         if not len(rows):
-            return 0.0
+            return np.nan
         squares = nearest(rows * box.factor, self.cluster_centers_ * box.factor)[1]
         diagonal = float(((box.width * box.factor) ** 2).sum())
         return float(np.clip(np.sqrt(np.average(squares, weights=weights) / diagonal), 0.0, 1.0))

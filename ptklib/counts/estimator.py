@@ -316,6 +316,7 @@ class CountFeaturizer(Labelled, NoisySums):
             counts = cells.astype(np.float64)
             rows = counts.sum(axis=1)
             true = counts / np.maximum(rows, 1.0)[:, None]
-            distance = np.abs(released - true).sum(axis=1) / 2
-            errors.append(float((distance * rows).sum() / rows.sum()) if rows.sum() else 0.0)
-        return float(np.clip(np.mean(errors), 0.0, 1.0))
+            if rows.sum():
+                distance = np.abs(released - true).sum(axis=1) / 2
+                errors.append(float((distance * rows).sum() / rows.sum()))
+        return float(np.clip(np.mean(errors), 0.0, 1.0)) if errors else np.nan

@@ -419,7 +419,7 @@ class DrawDiscardModel(Labelled):
         rows = exact["rows"].reshape(-1, self._width())
         rows = rows[rows[:, -2] >= 0]
         if not len(rows):
-            return 0.0
+            return np.nan
         guesses = self._shares(self._guesses(rows[:, :-2]))
         return float(losses_of(self.specification, guesses, rows[:, -2]).mean())
 

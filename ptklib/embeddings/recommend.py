@@ -57,7 +57,7 @@ def recall(scores: Floats, context: Users, wanted: Users, cutoff: int) -> Floats
 def missed(users: Users, items: Items) -> float:
     """Return the mean share of hidden items that are not recommended, over users with two items or more.
 
-    Every second item of a user, in the order of codes, is hidden.
+    Every second item of a user, in the order of codes, is hidden. It is NaN without such a user.
     """
     several = users.take(np.flatnonzero(np.diff(users.starts) > 1))
     hidden = (np.arange(len(several.items)) - several.starts[several.owners]) % 2 == 0
@@ -67,4 +67,4 @@ def missed(users: Users, items: Items) -> float:
         some = context.take(places)
         scores = predicted(local_step(some, items).mean, items.mean)
         total += float(recall(scores, some, wanted.take(places), cutoff).sum())
-    return 1 - total / len(several) if len(several) else 0.0
+    return 1 - total / len(several) if len(several) else np.nan

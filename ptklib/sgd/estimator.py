@@ -215,7 +215,7 @@ class GradientDescent(Labelled):
         """Return the mean loss of the rows: see `Head`."""
         examples, head = self._examples(exact), self._head()
         if not len(examples):
-            return 0.0
+            return np.nan
         guesses = self._network().predictions(self._encoding().inputs(examples.rows))
         return float(head.losses(guesses, examples.labels).mean())
 

@@ -26,7 +26,7 @@ def true_error(layout: Layout, table: Any, exact: Exact) -> float:
     count = exact[COUNT].astype(np.float64)
     rows = float(count.sum())
     if rows == 0:
-        return 0.0
+        return np.nan
     released = {name: table.column(name).to_numpy() for name in layout.features()}
     if not layout.bounds:
         noisy = np.maximum(released[COUNT], 0.0)

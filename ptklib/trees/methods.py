@@ -245,7 +245,7 @@ class RandomModel(_ForestModel):
         values, errors = self.leaf_values(table), []
         counts = self._stack(exact, "counts")
         if not counts.sum():
-            return 0.0
+            return np.nan
         for tree, leaves in enumerate(values):
             if self.target.n_classes:
                 true = counts[tree].reshape(len(leaves), -1)

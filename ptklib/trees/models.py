@@ -193,7 +193,7 @@ class RowsModel(Model):
         """Return half the Brier score, or the root mean squared error over the width of the label's bounds."""
         codes, label = self._rows(exact)
         if not len(label):
-            return 0.0
+            return np.nan
         predicted = self.predict(table, codes)
         if self.target.n_classes:
             predicted[np.arange(len(label)), label] -= 1.0

@@ -367,7 +367,6 @@ def test_loss_and_score_of_rows_without_a_label() -> None:
     assert done.score(data) == pytest.approx(2 / 6)
     part = one.partial_statistics(data)
     assert done.error_from_true_value(part) == pytest.approx(1.5625 / 4, abs=1e-6)
-    assert done.error_from_true_value(one.merge([])) == 0
 
 
 def test_a_linear_model_has_neither_classes_nor_probabilities() -> None:

@@ -1,6 +1,7 @@
 """What every family of the library promises beside what `ptklib.checks` asks of any estimator."""
 
 import json
+import math
 import subprocess
 import sys
 from typing import Any
@@ -319,6 +320,17 @@ def test_a_state_is_not_read_as_another_family() -> None:
     state = fitted(EXAMPLES[0]).to_state()
     with pytest.raises(StateMismatchError):
         type(EXAMPLES[3].estimator).from_state(state)
+
+
+@every_family
+def test_without_a_row_the_error_from_the_true_value_is_not_defined(example: Example) -> None:
+    estimator = fitted(example)
+    assert (
+        0
+        <= estimator.error_from_true_value(estimator.partial_statistics(rows(), label_of(example, rows())))
+        <= 1
+    )
+    assert math.isnan(estimator.error_from_true_value(estimator.merge([])))
 
 
 def test_every_error_has_one_parent() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptklib import HistoricalStatistics
+from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.accounting import event_delta, pure_epsilon, renyi_curve
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, SchemaError
 from ptklib.mechanisms.recording import recorded_draws
@@ -311,6 +311,18 @@ class BreaksInLosses(SquaredRisk):
 def test_losses_that_cannot_be_computed_are_the_worst() -> None:
     found = profiler(ShareOfOnes().ptk(BreaksInLosses()), budget=1.25).run(hashed_bits(POPULATION, 0.1, 1))
     assert {type(answer) for _, answer in found.points} == {NeedsMore}
+
+
+def test_rows_that_cannot_be_used_do_not_show_that_a_model_is_good() -> None:
+    random = np.random.default_rng(0)
+    n = int(POPULATION)
+    frame = pd.DataFrame({"hour": random.integers(0, 4, n), "long": ["no class"] * n})
+    unlabelled = HashedRows(frame, random.integers(0, 2**64, n, dtype=np.uint64), population=POPULATION)
+    counts = CountFeaturizer(
+        ["hour"], label="long", classes=["no", "yes"], domains={"hour": range(4)}, epsilon=1.0
+    )
+    found = profiler(counts, evaluation="eval", batch=2, target=0.3).run(unlabelled)
+    assert {answer for _, answer in found.points} == {NeedsMore(512)}
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

@@ -342,7 +342,6 @@ def test_the_true_error_is_the_loss_on_held_out_rows() -> None:
         part = model.partial_statistics(rows, label)
         brier = np.mean((model.predict_proba(rows)[:, 1] - label) ** 2)
         assert model.error_from_true_value(part) == pytest.approx(brier)
-        assert model.error_from_true_value(model.merge([])) == 0.0
         numeric = regressor(method).fit(rows, chance)
         error = np.sqrt(np.mean((numeric.predict(rows) - chance) ** 2))
         found = numeric.error_from_true_value(numeric.partial_statistics(rows, chance))
