@@ -14,13 +14,24 @@ counts.
 
 
 class PtkStoreError(Exception):
-    """Base of all errors of the service. A traceback ends with the address of the section about its code."""
+    """Base of all errors of the service. A traceback ends with the address of the section about its code.
+
+    `about` names what the error is about, where its text alone does not say that: a PTK among many.
+    """
 
     code = "error"
+    about = ""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         self.add_note(f"see {self.page}")
+
+    def __str__(self) -> str:
+        text = self._text()
+        return f"{self.about}: {text}" if self.about else text
+
+    def _text(self) -> str:
+        return super().__str__()
 
     @property
     def page(self) -> str:
@@ -47,7 +58,7 @@ class UnknownName(InvalidRequest):
         self.name = name
         self.hint = hint
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"there is no {self.kind} {self.name!r}{self.hint and f'; {self.hint}'}"
 
 

@@ -117,15 +117,21 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows that a command lists; `nothing` is printed for people if there are none."""
+    """The rows that a command lists; `nothing` is printed for people if there are none.
+
+    `uses` says what the codes in their column `code` are of; a sentence for each code is printed below the table.
+    """
 
     rows: Sequence[Mapping[str, Any]]
     title: str
     nothing: str
+    uses: tuple[str, ...] = ()
 
     def show(self, *, as_json: bool) -> None:
         """Print a table, or a JSON list."""
         print_rows(self.rows, as_json=as_json, title=self.title, nothing=self.nothing)
+        if not as_json:
+            print_meanings(self.rows, *self.uses)
 
 
 def in_home(command: Callable[Concatenate[HomeStore, _P], Done | Rows | None]) -> Callable[..., None]:
@@ -255,11 +261,11 @@ class Tell(Protocol):
 
 
 @contextmanager
-def progress(first: str, total: int | None = None) -> Iterator[Tell]:
+def progress(first: str, total: int | None = None, *, steps: bool = False) -> Iterator[Tell]:
     """Show what is done now, and for how long, as a line on standard error that goes away.
 
-    With a `total` of steps it shows how many are done, and how long the rest may take. Nothing is shown where standard
-    error is no terminal.
+    With a `total` of steps it shows how many are done, and how long the rest may take; with `steps` too, whose total
+    comes later. Nothing is shown where standard error is no terminal.
     """
     if not said.is_terminal:
         yield lambda text, done=None, total=None: None
@@ -268,8 +274,8 @@ def progress(first: str, total: int | None = None) -> Iterator[Tell]:
     from rich.progress import TimeElapsedColumn as Elapsed
     from rich.progress import TimeRemainingColumn as Remaining
 
-    steps = () if total is None else (BarColumn(), MofNCompleteColumn(), Remaining(compact=True))
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *steps, Elapsed())
+    counts = (BarColumn(), MofNCompleteColumn(), Remaining(compact=True)) if steps or total else ()
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *counts, Elapsed())
     with Progress(*columns, console=said, transient=True) as bar:
         task = bar.add_task(_printable(first), total=total)
         yield lambda text, done=None, total=None: bar.update(
@@ -317,6 +323,18 @@ def print_rows(
     for row in rows:
         table.add_row(*(cell(row.get(column)) for column in columns))
     console.print(table)
+
+
+def print_meanings(rows: Sequence[Mapping[str, Any]], *uses: str) -> None:
+    """Print what the codes of rows say, a sentence for each, for codes of these `uses`."""
+    from ptkstore.domain.codes import sentences_of
+
+    for code, sentence in sentences_of((row.get("code") for row in rows), *uses).items():
+        console.print(
+            f"[bold]{one_line(code)}[/]: {one_line(sentence)}",
+            highlight=False,
+            soft_wrap=not console.is_terminal,
+        )
 
 
 def loss_text(amount: float) -> str:

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from ptkstore.ports.runtime import TellSteps, tell_nobody
+
 
 @dataclass(frozen=True, slots=True)
 class JobNumbers:
@@ -84,8 +86,10 @@ class CatalogSchema(Protocol):
     def state(self) -> SchemaState:
         """Tell the schema of the catalog, the one this program needs, and the steps between them; changes nothing."""
 
-    def upgrade(self, *, backed_up: bool) -> Upgraded:
+    def upgrade(self, *, backed_up: bool, tell: TellSteps = tell_nobody) -> Upgraded:
         """Bring the catalog to this program's schema, all of it or nothing.
+
+        `tell` hears how many of its steps are done: a copy where one is made here, and each upgrade.
 
         `backed_up` says that a copy exists, where none is made here. `CatalogOutdated` where no upgrade leads from the
         catalog's schema to the program's.

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
+
+TellSteps = Callable[[int, int], None]
+"""Hears how many steps of a long work are done, of how many: windows or upgrades, and nothing that rows decide."""
+
+
+def tell_nobody(_done: int, _total: int) -> None:
+    """Hear it for a caller who does not want to know."""
 
 
 class Clock(Protocol):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ptkstore.ports.runtime import TellSteps, tell_nobody
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
@@ -110,9 +112,14 @@ class StoreService(Protocol):
         """Store rows of a batch, once."""
 
     def close_windows(
-        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+        self,
+        stream: str,
+        until: datetime | None = None,
+        *,
+        expire_unfinished: bool = False,
+        tell: TellSteps = tell_nobody,
     ) -> tuple[WindowId, ...]:
-        """Close the windows that have ended; those that were closed."""
+        """Close the windows that have ended; those that were closed. `tell` hears nothing behind HTTP."""
 
     def forget(self, stream: str, unit: str | int) -> None:
         """Erase a user's rows."""
@@ -278,8 +285,13 @@ class StoreService(Protocol):
     def issue_tickets(self, stream: str, ptk_id: str, count: int) -> Issued:
         """Make tickets for devices."""
 
-    def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
-        """Return when the PTKs of a stream would be released under some schedulers."""
+    def simulate(
+        self, stream: str, request: SimulationRequest, *, tell: TellSteps = tell_nobody
+    ) -> SimulationResult:
+        """Return when the PTKs of a stream would be released under some schedulers.
+
+        `tell` hears how many windows are simulated; behind HTTP it hears nothing.
+        """
 
     def odometers(self, stream: str) -> Odometers:
         """Return what was spent so far on a stream."""

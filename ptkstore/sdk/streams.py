@@ -11,6 +11,7 @@ from ptkstore.domain.names import checked_name
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import SchemaMismatch
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.sdk.devices import DeviceMethods
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.resources import stream_document
@@ -221,6 +222,7 @@ class StreamMethods(DeviceMethods):
         seed: int = 0,
         least_significance: float | None = None,
         most_significance: float | None = None,
+        tell: TellSteps = tell_nobody,
     ) -> dict[str, Any]:
         """Say when the PTKs of a stream would be released under some schedulers, and what its blocks would have left.
 
@@ -236,6 +238,8 @@ class StreamMethods(DeviceMethods):
         schedulers : sequence of 'conserve', 'aggressive', 'guided', 'arrival', 'dpf', 'dpack' or 'budgeting'
         least_significance, most_significance : float, optional
             L and U of 'budgeting' with a declared significance. By default those of the stream.
+        tell : callable, optional
+            Hears how many windows are simulated, of those of all schedulers. Over HTTP it hears nothing.
 
         Returns
         -------
@@ -259,7 +263,7 @@ class StreamMethods(DeviceMethods):
         checked_name("stream", stream)
         chosen = tuple(choice(SimulatedScheduler, one, "scheduler") for one in schedulers)
         request = SimulationRequest(rate, windows, seed, chosen, least_significance, most_significance)
-        return simulation_document(self._service.simulate(stream, request))
+        return simulation_document(self._service.simulate(stream, request, tell=tell))
 
     def exposure(self, stream: str) -> dict[str, Any]:
         """Say what of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
@@ -308,12 +312,15 @@ class StreamMethods(DeviceMethods):
             raise SchemaMismatch(str(error)) from None
         return self._service.ingest(stream, rows, batch_id)
 
-    def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
+    def close_windows(
+        self, stream: str, until: datetime | str | None = None, *, tell: TellSteps = tell_nobody
+    ) -> int:
         """Close the windows that have ended at the event time `until`; returns how many.
 
-        It is now by default, and to be given where the operator closes.
+        It is now by default, and to be given where the operator closes. `tell` hears how many are closed, of how many;
+        over HTTP it hears nothing.
         """
-        return len(self._service.close_windows(stream, None if until is None else utc(until)))
+        return len(self._service.close_windows(stream, None if until is None else utc(until), tell=tell))
 
     def forget(self, stream: str, unit: str | int) -> None:
         """Erase all rows of a user from the windows that are still kept; spent budget stays spent, states stay.

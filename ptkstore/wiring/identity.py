@@ -21,7 +21,7 @@ from ptkstore.application.identity import (
 )
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.audit import AuditEntry
-from ptkstore.domain.identity import Action, Grant, Principal, Role, Token
+from ptkstore.domain.identity import EVERY, Action, Grant, Principal, Role, Token
 from ptkstore.ports.identity import Answer
 from ptkstore.wiring.adapters import Adapters
 
@@ -62,7 +62,10 @@ class Identity:
         revoke_token.revoke_token(token_id, begin=self._adapters.begin, clock=self._adapters.clock)
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """Return the tokens of a team, or of all; `UnknownName` if there is no such team."""
         with self._adapters.read() as uow:
+            if team is not None:
+                known_teams.check_team(team, uow)
             return uow.identities.tokens(team)
 
     def grant(self, grant: Grant) -> None:
@@ -74,7 +77,12 @@ class Identity:
         grant_role.withdraw_role(grant, begin=self._adapters.begin)
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Return the grants of a team, or on a stream; `UnknownName` if there is no such team or stream."""
         with self._adapters.read() as uow:
+            if team not in (None, EVERY):
+                known_teams.check_team(team, uow)
+            if stream not in (None, EVERY):
+                uow.streams.get(stream)
             return uow.identities.grants(team, stream)
 
     def identify(self, text: str | None) -> Principal:

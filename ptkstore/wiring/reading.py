@@ -30,6 +30,7 @@ from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import ReadTransaction
 from ptkstore.ports.devices import DevicePtk
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
@@ -107,10 +108,15 @@ class Reading(Adapters):
         return application.scheduling.read_queue.read_waits(stream, team=team, ended=True, begin=self.read)
 
     def simulate(
-        self, stream: str, request: SimulationRequest, *, team: str | None = None
+        self,
+        stream: str,
+        request: SimulationRequest,
+        *,
+        team: str | None = None,
+        tell: TellSteps = tell_nobody,
     ) -> SimulationResult:
         return application.scheduling.simulate_stream.simulate_stream(
-            stream, request, team=team, begin=self.read
+            stream, request, team=team, tell=tell, begin=self.read
         )
 
     def odometers(self, stream: str) -> Odometers:

@@ -20,6 +20,7 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
 from ptkstore.ports.operations import Upgraded
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.wiring.ptks import PtkChanging
 from ptkstore.wiring.reading import Reading
 from ptkstore.wiring.subscribing import Subscribing
@@ -82,11 +83,21 @@ class Service(Reading, Subscribing, PtkChanging):
             )
 
     def close_windows(
-        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+        self,
+        stream: str,
+        until: datetime | None = None,
+        *,
+        expire_unfinished: bool = False,
+        tell: TellSteps = tell_nobody,
     ) -> tuple[WindowId, ...]:
         with self._recorded(Action.STREAM_CLOSE, "stream", stream):
             return application.windows.close_windows.close_windows(
-                stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
+                stream,
+                until,
+                expire_unfinished=expire_unfinished,
+                tell=tell,
+                begin=self.begin,
+                clock=self.clock,
             )
 
     def close_some_windows(self, stream: str) -> bool:
@@ -113,13 +124,14 @@ class Service(Reading, Subscribing, PtkChanging):
                 lake=self.lake,
             )
 
-    def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
+    def upgrade_catalog(self, *, backed_up: bool, tell: TellSteps = tell_nobody) -> Upgraded:
         """Bring the catalog to this program's schema; recorded afterwards, as the trail is part of what is upgraded."""
         done = application.operations.upgrade_catalog.upgrade_catalog(
             schema=self.catalog_schema,
             keys=self.keys,
             begin=lambda: self.catalog.begin(),  # which no program opens before the upgrade
             backed_up=backed_up,
+            tell=tell,
         )
         if self.in_home and not done.before.up_to_date:
             self.identity.record(Action.CATALOG_UPGRADE, "store", secrets.token_hex(8), None, DONE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.schema import can_be_upgraded, check_schema, found_version, lock_setup
 from ptkstore.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
 from ptkstore.ports.operations import SchemaState, Upgraded
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 
 BACKUPS = "backups"
 _REVISIONS = Path(__file__).with_name("migrations")
@@ -42,7 +43,7 @@ class SqlCatalogSchema:
         with _alone(self._url) as (_, connection):
             return _state(connection)
 
-    def upgrade(self, *, backed_up: bool) -> Upgraded:
+    def upgrade(self, *, backed_up: bool, tell: TellSteps = tell_nobody) -> Upgraded:
         """Bring the catalog to this program's schema; all of it, or nothing."""
         with _alone(self._url) as (engine, connection):
             before = _state(connection)
@@ -50,12 +51,14 @@ class SqlCatalogSchema:
                 return Upgraded(before, None)
             if not can_be_upgraded(before.current):
                 check_schema(connection)
-            copy = None
+            copy, pending = None, _pending(before.current)
             if _is_sqlite(engine):
+                tell(0, 1 + len(pending))
                 copy = _copied(engine, str(before.current))
             elif not backed_up:
                 raise Refused("back the catalog up first (pg_dump), then say so by --backed-up")
-            _apply(connection, _pending(before.current))
+            first = int(_is_sqlite(engine))  # the copy
+            _apply(connection, pending, lambda done: tell(first + done, first + len(pending)))
             connection.commit()
             return Upgraded(before, copy)
 
@@ -124,10 +127,12 @@ def _pending(current: str | None) -> Sequence[Script]:
     return tuple(reversed(list(scripts.iterate_revisions("head", current))))
 
 
-def _apply(connection: Connection, revisions: Sequence[Script]) -> None:
+def _apply(connection: Connection, revisions: Sequence[Script], done: Callable[[int], None]) -> None:
     with Operations.context(MigrationContext.configure(connection)):
-        for revision in revisions:
+        for number, revision in enumerate(revisions):
+            done(number)
             revision.module.upgrade()
+    done(len(revisions))
     version = update(t.meta).where(t.meta.c.name == "schema_version")
     connection.execute(version.values(value=str(t.SCHEMA_VERSION)))
     if left := differences(connection):

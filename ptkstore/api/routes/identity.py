@@ -76,7 +76,7 @@ def issue_token(body: TokenIn, caller: WhoAsks, key: IdempotencyKey = None) -> J
     return created(caller, key, "issue_token", body, act, secret="token")
 
 
-@resource.route("GET", "/tokens", Action.TOKEN_LIST, response_model=Page[TokenOut])
+@resource.route("GET", "/tokens", Action.TOKEN_LIST, problems=(404,), response_model=Page[TokenOut])
 def list_tokens(
     caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100, team: OfTeam = None
 ) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def grant_role(body: GrantIn, caller: WhoAsks, key: IdempotencyKey = None) -> JS
     return created(caller, key, "grant_role", body, act)
 
 
-@resource.route("GET", "/grants", Action.GRANT_LIST, response_model=Page[GrantOut])
+@resource.route("GET", "/grants", Action.GRANT_LIST, problems=(404,), response_model=Page[GrantOut])
 def list_grants(
     caller: WhoAsks,
     cursor: Cursor = None,

@@ -6,9 +6,12 @@ from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.operations import CatalogSchema, Upgraded
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 
 
-def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, begin: Begin, backed_up: bool) -> Upgraded:
+def upgrade_catalog(
+    *, schema: CatalogSchema, keys: KeyStore, begin: Begin, backed_up: bool, tell: TellSteps = tell_nobody
+) -> Upgraded:
     """Bring the catalog to this program's schema; repeating it changes nothing.
 
     The key store then remembers the policy of each stream of which it remembers none.
@@ -21,7 +24,7 @@ def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, begin: Begin, back
         No upgrade leads from the catalog's schema to the program's.
     """
     with keys.recovering():
-        done = schema.upgrade(backed_up=backed_up)
+        done = schema.upgrade(backed_up=backed_up, tell=tell)
         if done.before.current is not None:
             _keep_policies(begin, keys)
         return done

@@ -52,6 +52,7 @@ from ptkstore.domain.streams.blocks import groups_of
 from ptkstore.domain.streams.policies import Policy
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 
 MOST_BLOCKS = 2_000
 MOST_STEPS = 8_000_000  # some ten seconds of one processor
@@ -69,7 +70,12 @@ class _Line:
 
 
 def simulate_stream(
-    stream: str, request: SimulationRequest, *, team: str | None = None, begin: Read
+    stream: str,
+    request: SimulationRequest,
+    *,
+    team: str | None = None,
+    tell: TellSteps = tell_nobody,
+    begin: Read,
 ) -> SimulationResult:
     """Return when the PTKs of a stream would be released, and what its blocks would have left.
 
@@ -84,6 +90,8 @@ def simulate_stream(
     ----------
     team : str, optional
         Of a stream with contexts, simulate the PTKs of this team's context alone.
+    tell : callable
+        Hears how many windows are simulated, of those of all schedulers.
 
     Raises
     ------
@@ -124,7 +132,7 @@ def simulate_stream(
         stream,
         request,
         len(coming),
-        _results(lines, request.schedulers, informed, policy, budgeting, work),
+        _results(lines, request, informed, policy, budgeting, work, tell),
         tuple(sorted({_name(one) for line in lines for one in line.ptks if _is_unknown(one, informed)})),
         tuple(refused.get(ptk_id) or unserved[ptk_id] for ptk_id in sorted({*refused, *unserved})),
     )
@@ -306,14 +314,16 @@ def _name(one: SimulatedPtk) -> str:
 
 def _results(
     lines: Sequence[_Line],
-    schedulers: Sequence[SimulatedScheduler],
+    request: SimulationRequest,
     specs: Mapping[str, PtkSpec],
     policy: Policy,
     budgeting: Policy | None,
     work: Work,
+    tell: TellSteps,
 ) -> tuple[SchedulerResult, ...]:
     found = []
-    for scheduler in schedulers:
+    before, total = 0, request.windows * len(lines) * len(request.schedulers)
+    for scheduler in request.schedulers:
         outcomes = []
         for line in lines:
             state: SchedulerState
@@ -322,9 +332,18 @@ def _results(
             else:
                 strategy = strategy_of(scheduler, partition_rows(policy), line.stream.blocks[0])
                 state = StrategyState(strategy, line.stream, work)
-            outcomes.append(simulate(line.ptks, state, line.stream))
+            outcomes.append(
+                simulate(
+                    line.ptks, state, line.stream, lambda done, before=before: tell(before + done, total)
+                )
+            )
+            before += request.windows
         found.append(summarise(scheduler, outcomes, _left(lines, outcomes)))
     return tuple(found)
+
+
+def _tell_windows(tell: TellSteps, before: int, total: int, done: int) -> None:
+    tell(before + done, total)
 
 
 def _budgeting_state(line: _Line, specs: Mapping[str, PtkSpec], policy: Policy, work: Work) -> BudgetingState:

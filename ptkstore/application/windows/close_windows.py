@@ -23,7 +23,7 @@ from ptkstore.domain.streams.windows import (
 )
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
-from ptkstore.ports.runtime import Clock
+from ptkstore.ports.runtime import Clock, TellSteps, tell_nobody
 from ptkstore.ports.streams import Progress
 
 _UNFINISHED = (JobKind.PREPARE, JobKind.ALLOCATE, *PAID_RUNS)
@@ -37,6 +37,7 @@ def close_windows(
     *,
     expire_unfinished: bool = False,
     at_most: int | None = None,
+    tell: TellSteps = tell_nobody,
     begin: Begin,
     clock: Clock,
 ) -> tuple[WindowId, ...]:
@@ -59,6 +60,8 @@ def close_windows(
         An event time.
     at_most : int, optional
         Windows that one call closes.
+    tell : callable
+        Hears after each transaction how many windows are closed, and how many will be.
 
     Raises
     ------
@@ -87,7 +90,9 @@ def close_windows(
             after = _after(stream.policy, progress, reached, most)
             closed += _step(uow, stream, progress, after, reached, now)
             done = after == _after(stream.policy, after, reached, most)
+            left = max(0, closable_before(stream.policy, reached) - after.closed_before)
             uow.commit()
+        tell(len(closed), len(closed) + left)
     return tuple(closed)
 
 

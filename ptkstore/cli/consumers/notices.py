@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ptkstore.cli.output import DATES, Rows, reads, utc
+from ptkstore.domain.codes import NOTICE, RUN
 from ptkstore.sdk import Store
 
 
@@ -19,4 +20,4 @@ def notices(
 ) -> Rows:
     """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
     nothing = "no notices yet" if team is None and since is None else "no notices match"
-    return Rows(store.notices(team, utc(since)), "Notices", nothing)
+    return Rows(store.notices(team, utc(since)), "Notices", nothing, (NOTICE, RUN))

@@ -14,11 +14,13 @@ from ptkstore.cli.output import (
     Rows,
     counted,
     print_json,
+    print_meanings,
     print_rows,
     reads,
     utc,
 )
 from ptkstore.cli.ptks.shown import print_fields
+from ptkstore.domain.codes import LETTER, sentence_of
 from ptkstore.sdk import Store
 from ptkstore.sdk.subscriptions import answer_in_words
 
@@ -66,6 +68,7 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
     letters = item.pop("dead_letters")
     print_fields("", {name: value for name, value in item.items() if value not in (None, "")})
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
+    print_meanings(letters, LETTER)
 
 
 @subscription_app.command("test")
@@ -73,7 +76,11 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
 def send_test_event(store: Store, subscription_id: Subscription) -> Done:
     """Send a signed test event to the endpoint of a subscription, once, and say how it was taken."""
     tested = store.test_subscription(subscription_id)
-    how = "took the test event" if tested["delivered"] else f"did not take the test event: {tested['code']}"
+    how = (
+        "took the test event"
+        if tested["delivered"]
+        else f"did not take the test event: {_why(tested['code'])}"
+    )
     return Done(tested, f"the endpoint of {subscription_id} {how}")
 
 
@@ -134,6 +141,12 @@ def rotate_secret(
     """Sign messages with a new secret; it is shown this once."""
     secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
     return Done({"id": subscription_id, "secret": secret}, _secret(secret))
+
+
+def _why(code: str) -> str:
+    """A code of an attempt, with its sentence."""
+    sentence = sentence_of(code, LETTER)
+    return code if sentence is None else f"{code}. {sentence}"
 
 
 def _secret(secret: str) -> str:

@@ -142,7 +142,8 @@ def revoke_token(store: HomeStore, token_id: TokenId) -> Done:
 def list_tokens(store: Store, team: TeamOption = None) -> Rows:
     """List tokens, without their secrets."""
     rows = [_token(token) for token in store.service.identity.tokens(team)]
-    return Rows(rows, "Tokens", "no tokens yet; see: ptk token create --help")
+    nothing = "no tokens yet; see: ptk token create --help" if team is None else "this team has no tokens"
+    return Rows(rows, "Tokens", nothing)
 
 
 @grant_app.command("add")
@@ -174,7 +175,8 @@ def list_grants(
 ) -> Rows:
     """List roles that were given."""
     rows = [_grant(g.team, g.stream, g.role) for g in store.service.identity.grants(team, stream)]
-    return Rows(rows, "Grants", "no grants yet; see: ptk grant add --help")
+    nothing = "no grants yet; see: ptk grant add --help" if team is stream is None else "no grants match"
+    return Rows(rows, "Grants", nothing)
 
 
 @reads

@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from ptkstore.cli.output import console, one_line, print_rows
+from ptkstore.cli.output import console, one_line, print_meanings, print_rows
 from ptkstore.cli.tables import is_time, minute
+from ptkstore.domain.codes import JOB, NOTICE, RUN
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
 from ptkstore.sdk.documents.validations import waiting_text
@@ -58,6 +59,8 @@ def print_lists(detail: Mapping[str, Any]) -> None:
     for name in _LISTS:
         if detail[name] is not None:
             print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+    with_codes = [*(detail["trainings"] or ()), *(detail["notices"] or ())]
+    print_meanings(with_codes, NOTICE, RUN, JOB)
     parts = (*(("profile",) if detail["guarantee"] == "central" else ()), *_LISTS)
     print_hidden([name for name in parts if detail[name] is None])
 

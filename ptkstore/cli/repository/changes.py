@@ -59,10 +59,11 @@ _COUNTED = {
     "deregister": "to deregister",
 }
 _DONE = {
-    "register": "registered",
-    "update": "updated",
-    "keep": "unchanged",
-    "deregister": "deregistered",
+    "register": ("registered",),
+    "update": ("updated",),
+    "keep": ("left", " as it is", " as they are"),
+    "deregister": ("deregistered",),
+    "stay": ("left registered", ", though undeclared", ", though undeclared"),
 }
 _SHOWN = 60
 """Characters of a value that a plan shows; `--json` has all of it."""
@@ -120,6 +121,8 @@ def apply(
             changes = store.apply(repository, prune=names)  # no PTK that nobody was asked about
         else:
             changes = store.apply(repository, prune=prune)
+        if not prune and not as_json:
+            changes = (*changes, *store.undeclared(repository))
         queues = _with_queues(store, changes, as_json=as_json)
     _show(changes, queues, as_json=as_json, declared=bool(repository.ptks))
     if not as_json and changes:
@@ -180,9 +183,11 @@ def _store(url: str | None, home: Path | None) -> Store:
 def _with_queues(store: Store, changes: Sequence[Change], *, as_json: bool) -> frozenset[str]:
     """The streams of these changes where PTKs wait for their trainings, so that no window reserves anything ahead."""
     names = {change.stream for change in changes if change.stream and change.per_device is None}
-    if as_json:
+    if as_json or not names:
         return frozenset()
-    return frozenset(one for one in names if store.service.stream(one).policy.scheduler.lets_wait)
+    return frozenset(
+        one.name for one in store.service.streams() if one.name in names and one.policy.scheduler.lets_wait
+    )
 
 
 def _show(changes: Sequence[Change], queues: frozenset[str], *, as_json: bool, declared: bool = True) -> None:
@@ -243,15 +248,24 @@ def _summary(changes: Sequence[Change]) -> str:
     counts = [f"{count[action]} {words}" for action, words in _COUNTED.items() if count[action]]
     if stay := count["stay"]:
         counts.append(f"{stay} {'stays' if stay == 1 else 'stay'} registered though undeclared")
-    if refused := sum(not change.acceptable for change in changes):
-        counts.append(f"{refused} of them refused or failed")
-    return ", ".join(counts)
+    text = ", ".join(counts)
+    if refused := [change.ptk_id for change in changes if not change.acceptable]:
+        text += f"; refused or failed, see ptks.py: {', '.join(refused)}"
+    return one_line(text)
 
 
 def _done(changes: Sequence[Change]) -> str:
-    """Count what was done: `done: 1 registered, 3 unchanged`."""
+    """Say what was done: `Done: 1 PTK was registered, 3 were left as they are.`."""
     count = Counter(change.action for change in changes)
-    return "done: " + ", ".join(f"{count[action]} {word}" for action, word in _DONE.items() if count[action])
+    parts = [_were(count[action], *words) for action, words in _DONE.items() if count[action]]
+    first, *rest = parts
+    noun = " PTK" if first.startswith("1 ") else " PTKs"
+    number, words = first.split(" ", 1)
+    return f"Done: {', '.join((f'{number}{noun} {words}', *rest))}."
+
+
+def _were(number: int, word: str, as_one: str = "", as_many: str = "") -> str:
+    return f"{number} was {word}{as_one}" if number == 1 else f"{number} were {word}{as_many}"
 
 
 def _rooms(changes: Sequence[Change]) -> list[str]:

@@ -67,8 +67,11 @@ def upgrade(
             if not state.up_to_date:
                 raise typer.Exit(REFUSED)
             return
-        with progress("copying and upgrading the catalog"):
-            done = service.upgrade_catalog(backed_up=backed_up)
+        text = "copying and upgrading the catalog"
+        with progress(text, steps=True) as tell:
+            done = service.upgrade_catalog(
+                backed_up=backed_up, tell=lambda number, total: tell(text, number, total)
+            )
     copy = None if done.copy is None else str(done.copy)
     if as_json:
         print_json(

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
 from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
+from ptkstore.domain.codes import LETTER, NOTICE, RUN, sentence_of
 from ptkstore.errors import InvalidRequest, Unavailable
 from ptkstore.sdk.overviews import overview_document
 from ptkstore.sdk.store import Store
@@ -123,20 +124,31 @@ def _needs(overview: Overview) -> Iterator[tuple[str, str]]:
         overview.failed_trainings,
         lambda one: (
             one.ptk_id,
-            f"training on window {one.window} failed ({one.code}) at {_time(one.at)}; see: ptk show {one.ptk_id}",
+            f"training on window {one.window} failed ({one.code}) at {_time(one.at)}. "
+            f"{_said(one.code, NOTICE, RUN)}See: ptk show {one.ptk_id}",
         ),
     )
     yield from _some(
         overview.given_up,
-        lambda one: (one.ptk_id, f"given up ({one.code}); train it again by: ptk resume {one.ptk_id}"),
+        lambda one: (
+            one.ptk_id,
+            f"given up ({one.code}). {_said(one.code, NOTICE)}Train it again by: ptk resume {one.ptk_id}",
+        ),
     )
     yield from _some(
         overview.troubled_subscriptions,
         lambda one: (
             one.ptk_id,
-            f"subscription {one.id} {_trouble(one.status, one.dead_letters, one.code)}; see: ptk deliveries {one.id}",
+            f"subscription {one.id} {_trouble(one.status, one.dead_letters, one.code)}. "
+            f"{_said(one.code, LETTER)}See: ptk deliveries {one.id}",
         ),
     )
+
+
+def _said(code: str | None, *uses: str) -> str:
+    """The sentence of a code, before another one; nothing of a code that is not known."""
+    sentence = sentence_of(code or "", *uses)
+    return "" if sentence is None else f"{sentence} "
 
 
 def _trouble(status: str, dead_letters: int, code: str | None) -> str:

@@ -82,8 +82,9 @@ def close(
 
     Final: later rows are refused as late. There windows also expire by these closings alone, never by the clock.
     """
-    with progress(f"closing windows of {stream}"):
-        closed = store.close_windows(stream, until)
+    text = f"closing windows of {stream}"
+    with progress(text, steps=True) as tell:
+        closed = store.close_windows(stream, until, tell=lambda done, total: tell(text, done, total))
     return Done({"closed": closed}, f"{counted(closed, 'window')} closed")
 
 

@@ -10,9 +10,6 @@ from rich.markup import escape
 from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, progress, reads
 from ptkstore.sdk import Store
 
-SECONDS_MOST = 10
-"""About as long as the largest simulation takes; a larger one is refused (`MOST_STEPS`)."""
-
 
 @reads
 def simulate(
@@ -41,9 +38,8 @@ def simulate(
     what their profiles and versions have released. Nothing is changed.
     """
     chosen = {} if scheduler is None else {"schedulers": scheduler}
-    with progress(
-        f"simulating {counted(windows, 'window')} of {stream}, which takes some {SECONDS_MOST} seconds at most"
-    ):
+    text = f"simulating {counted(windows, 'window')} of {stream}"
+    with progress(text, steps=True) as tell:
         found = store.simulate(
             stream,
             rate=rate,
@@ -51,6 +47,7 @@ def simulate(
             seed=seed,
             least_significance=least_significance,
             most_significance=most_significance,
+            tell=lambda done, total: tell(text, done, total),
             **chosen,
         )
     if as_json:

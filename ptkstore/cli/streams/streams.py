@@ -14,6 +14,7 @@ from ptkstore.cli.output import (
     in_home,
     one_line,
     print_json,
+    print_meanings,
     print_rows,
     reads,
     seen,
@@ -21,6 +22,7 @@ from ptkstore.cli.output import (
 from ptkstore.cli.ptks.shown import print_fields, print_hidden
 from ptkstore.cli.streams.creation import add_column, create
 from ptkstore.cli.streams.recommendation import recommend
+from ptkstore.domain.codes import NOTICE, RUN
 from ptkstore.domain.durations import duration_text
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines, protections
@@ -105,6 +107,7 @@ def show(store: Store, name: str, as_json: AsJson = False) -> None:
         print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
     if detail["notices"]:
         print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
+        print_meanings(detail["notices"], NOTICE, RUN)
     if exposure is not None:
         console.print(_exposure_text(exposure), highlight=False, soft_wrap=True)
     print_hidden([part for part in ("exposure", "windows", "notices") if detail[part] is None])

@@ -43,6 +43,7 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.features import Answers
+from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.sdk.devices import tickets_of
 from ptkstore.sdk.documents.queues import ended_waits_of, queue_of
 from ptkstore.sdk.documents.resources import (
@@ -148,7 +149,12 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
         )
 
     def close_windows(
-        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+        self,
+        stream: str,
+        until: datetime | None = None,
+        *,
+        expire_unfinished: bool = False,
+        tell: TellSteps = tell_nobody,
     ) -> tuple[WindowId, ...]:
         until_text = None if until is None else until.isoformat()
         body = {"until": until_text, "expire_unfinished": expire_unfinished}
@@ -241,7 +247,9 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
     def ended_waits(self, stream: str) -> tuple[WaitSpan, ...]:
         return self._http.get(path_of("streams", stream, "queue", "ended"), ended_waits_of)
 
-    def simulate(self, stream: str, request: SimulationRequest) -> SimulationResult:
+    def simulate(
+        self, stream: str, request: SimulationRequest, *, tell: TellSteps = tell_nobody
+    ) -> SimulationResult:
         asked = {
             "rate": request.rate,
             "windows": request.windows,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.names import checked_name
+from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
 from ptkstore.domain.ptks.device_warnings import device_warnings
 from ptkstore.domain.ptks.ptks import (
@@ -31,8 +33,9 @@ from ptkstore.sdk.repository.device_reports import (
     reports_planned,
     verdict_asked,
 )
+from ptkstore.sdk.repository.faults import named, naming
 from ptkstore.sdk.repository.field_changes import BESIDE, FieldChange, field_changes
-from ptkstore.sdk.repository.plan_checks import FamilyChecks
+from ptkstore.sdk.repository.plan_checks import FamilyChecks, checks_text
 
 if TYPE_CHECKING:
     from ptkstore.ports.team_code import Examined
@@ -137,7 +140,7 @@ def planned(
     for compared, ptk in step.compared:
         change, error = step.with_reports(compared, ptk), refusals.get(compared.ptk_id)
         if error is not None:
-            changes.append(replace(change, refused=error.code, reason=str(error)))
+            changes.append(replace(change, refused=error.code, reason=str(named(error, change.ptk_id))))
         elif change.action == "keep":
             changes.append(change)
         else:
@@ -181,25 +184,27 @@ def applied(
         There is no room for a PTK, or its code failed a check. PTKs to be pruned in exchange for it are still there.
     """
     step = _Step(service, repository, prune=prune)
-    if step.refusals:
-        raise next(iter(step.refusals.values()))
+    for ptk_id, error in step.refusals.items():
+        raise named(error, ptk_id)
     admissions = {stream: step.admission(stream) for stream in step.wanted()}
     returning = {ptk_id: newest for one in admissions.values() for ptk_id, newest in one.returning.items()}
     if len(_refused(admissions)) > 1:  # what has room by now must not be done before another stream refuses
         admissions |= {stream: step.admission(stream) for stream in _refused(admissions)}
     done = set()
-    for stream, error in sorted(
-        _refused(admissions).items(), key=lambda one: isinstance(one[1], PtkRejected)
+    for stream, (ptk_id, error) in sorted(
+        _refused(admissions).items(), key=lambda one: isinstance(one[1][1], PtkRejected)
     ):
         if isinstance(error, PtkRejected):
             step.send(stream)  # there may be room by now
-        step.exchange(stream)  # else the store refuses it, and tells the stream's owner
+        with naming(ptk_id):
+            step.exchange(stream)  # else the store refuses it, and tells the stream's owner
         done.add(stream)
     step.send()
     at_once = {stream for stream, admission in admissions.items() if admission.at_once} - done
     for change, ptk in step.compared:
         if change.action != "keep" and ptk.stream not in at_once | done:
-            _apply(service, change, repository, ptk)
+            with naming(change.ptk_id):
+                _apply(service, change, repository, ptk)
     for stream in sorted(at_once):
         step.exchange(stream)
     for removal in step.removals:
@@ -302,11 +307,13 @@ class _Step:
         from ptklib.spec import estimator_from_spec
 
         ptk_id = f"{self._repository.team}.{ptk.name}"
-        spec = self._repository.spec(ptk)
-        try:
-            declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
-        except PtklibError as error:
-            raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+        with naming(ptk_id):
+            checked_name("PTK", ptk.name)
+            spec = self._repository.spec(ptk)
+            try:
+                declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
+            except PtklibError as error:
+                raise InvalidRequest(str(error)) from error
         charged = Loss.of_report if is_averaged(spec) else Loss.charge
         loss, before = charged(declared.epsilon, declared.delta), self.specs.get(ptk_id)
         action, changes = "register", tuple[FieldChange, ...]()
@@ -316,7 +323,7 @@ class _Step:
                 changes = _changed_fields(before, ptk, spec, self._policies)
                 action = "update" if changes else "keep"
             elif ptk.stream not in self._policies:
-                raise UnknownName("stream", ptk.stream)
+                raise UnknownName("stream", ptk.stream, near(ptk.stream, self._policies))
         except InvalidRequest as error:
             self.refusals[ptk_id] = error
         return Change(
@@ -350,10 +357,10 @@ def _accepted(change: Change) -> Change:
     return replace(change, checks="passed") if team_code else change
 
 
-def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]:
-    """The first refusal of each stream that refuses."""
+def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, tuple[str, PtkStoreError]]:
+    """The first refusal of each stream that refuses, with the PTK that it is about."""
     return {
-        stream: next(iter(admission.refusals.values()))
+        stream: next(iter(admission.refusals.items()))
         for stream, admission in admissions.items()
         if admission.refusals
     }
@@ -409,18 +416,7 @@ def _checked(
         return replace(change, checks="not-run", reason=str(error))
     if examined.failures:
         return replace(change, checks="failed", reason=findings_text(examined))
-    return replace(change, checks="passed", reason=_checks_text(examined, audit=audit))
-
-
-def _checks_text(examined: Examined, *, audit: bool) -> str:
-    """How many checks team code passed, and how far an audit of so few runs could see."""
-    status = {one.check: one.status for one in examined.findings}
-    passed = sum(one.status == "passed" for one in examined.findings)
-    passing = f"{passed} checks"
-    if not audit:
-        return f"{passing}, without the audit"
-    sees = status.get("check_audit_sees_half_the_noise") == "passed"
-    return f"{passing}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"
+    return replace(change, checks="passed", reason=checks_text(examined, audit=audit))
 
 
 def _held(spec: PtkSpec) -> float:

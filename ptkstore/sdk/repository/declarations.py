@@ -17,6 +17,7 @@ from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
 from ptkstore.domain.ptks.serving import plain
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.repository.faults import line_of
 from ptkstore.sdk.repository.team_code import DECLARATIONS, Source, described, is_team_code, source_of
 
 
@@ -168,7 +169,9 @@ def load_repository(folder: Path) -> Repository:
         try:
             declared = runpy.run_path(str(source), run_name=_run_name(team))
         except _TEAM_ERRORS as error:
-            raise InvalidRequest(f"{source} does not run: {type(error).__name__}: {error}") from error
+            raise InvalidRequest(
+                f"{source}{line_of(error, source)} does not run: {type(error).__name__}: {error}"
+            ) from error
     ptks = tuple(value for value in declared.values() if isinstance(value, PTK))
     names = [ptk.name for ptk in ptks]
     if twice := sorted({name for name in names if names.count(name) > 1}):

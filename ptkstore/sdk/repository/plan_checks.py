@@ -13,10 +13,12 @@ from unittest import SkipTest
 
 from ptklib.canonical_json import canonical_json
 from ptklib.exceptions import InvalidParameterError
+from ptkstore.domain.ptks.bundles import AUDIT_RUNS
 from ptkstore.domain.ptks.ptks import is_averaged
 
 if TYPE_CHECKING:
     from ptklib.checks.contract import Case
+    from ptkstore.ports.team_code import Examined
 
 RUNS, FEW_RUNS = 300, 100
 """Trainings of an audit, and of one that takes long: both see noise that is missing, neither half of it."""
@@ -143,3 +145,14 @@ def _failure(case: Case, check: Callable[[Case], None]) -> str | None:
     except Exception as error:  # noqa: BLE001 - whatever an estimator raises is the finding
         return str(error) or type(error).__name__
     return None
+
+
+def checks_text(examined: Examined, *, audit: bool) -> str:
+    """Return how many checks team code passed, and how far an audit of so few runs could see."""
+    status = {one.check: one.status for one in examined.findings}
+    passed = sum(one.status == "passed" for one in examined.findings)
+    passing = f"{passed} checks"
+    if not audit:
+        return f"{passing}, without the audit"
+    sees = status.get("check_audit_sees_half_the_noise") == "passed"
+    return f"{passing}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"

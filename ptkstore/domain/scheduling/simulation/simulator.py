@@ -185,10 +185,16 @@ class StrategyState:
         return dropped
 
 
-def simulate(ptks: Sequence[SimulatedPtk], scheduler: SchedulerState, stream: SimulatedStream) -> Outcome:
+def simulate(
+    ptks: Sequence[SimulatedPtk],
+    scheduler: SchedulerState,
+    stream: SimulatedStream,
+    tell: Callable[[int], None] = lambda _closed: None,
+) -> Outcome:
     """Close windows, and return who was released when; window w closes at time w + 1.
 
-    PTKs that came by then are given looks until nobody is given another one. A training takes no time.
+    PTKs that came by then are given looks until nobody is given another one. A training takes no time. `tell` hears
+    how many windows have closed.
     """
     simulation = _Simulation(scheduler, stream)
     todo = sorted(ptks, key=lambda one: (one.time, one.facts.ptk_id))
@@ -196,6 +202,7 @@ def simulate(ptks: Sequence[SimulatedPtk], scheduler: SchedulerState, stream: Si
         while todo and todo[0].time <= window + 1:
             simulation.arrive(todo.pop(0))
         simulation.close(window)
+        tell(window + 1)
     return simulation.ended(todo)
 
 

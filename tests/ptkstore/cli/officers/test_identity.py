@@ -163,3 +163,21 @@ def test_the_id_of_a_token_is_asked_for_as_it_is_shown(ptk: Run) -> None:
     assert "what ptk token list shows in its column `token`: ptk_ and 16 characters" in " ".join(
         result.output.split()
     )
+
+
+@pytest.mark.parametrize("of", ["token", "grant"])
+def test_a_list_of_an_unknown_team_says_so(ptk: Run, of: str) -> None:
+    ptk("team", "create", "riders")
+    result = ptk(of, "list", "--team", "rider")
+    assert (result.exit_code, "there is no team 'rider'; did you mean 'riders'?" in result.stderr) == (
+        2,
+        True,
+    )
+    assert told(ptk(of, "list", "--team", "riders", "--json")) == []
+
+
+def test_grants_on_an_unknown_stream_are_no_empty_list(ptk: Run) -> None:
+    ptk("team", "create", "riders")
+    result = ptk("grant", "list", "--stream", "taxi")
+    assert (result.exit_code, "there is no stream 'taxi'" in result.stderr) == (2, True)
+    assert "no grants match" in ptk("grant", "list", "--team", "riders").stdout

@@ -217,11 +217,13 @@ def test_apply_and_destroy_say_that_it_was_done(line: Line, tmp_path: Path) -> N
     folder = tmp_path / "taxi"
     line.run("init", str(folder), "--stream", "taxi")
     create(line)
-    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "done: 1 registered"
-    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "done: 1 unchanged"
-    assert "done" not in line.run("plan", str(folder), "--skip-audit").stdout
+    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "Done: 1 PTK was registered."
+    assert line.run("apply", str(folder)).stdout.splitlines()[-1] == "Done: 1 PTK was left as it is."
+    assert "Done" not in line.run("plan", str(folder), "--skip-audit").stdout
     assert line.run("destroy", str(folder)).stdout.splitlines()[-1] == "nothing was done: say --yes to do it"
-    assert line.run("destroy", str(folder), "--yes").stdout.splitlines()[-1] == "done: 1 deregistered"
+    assert (
+        line.run("destroy", str(folder), "--yes").stdout.splitlines()[-1] == "Done: 1 PTK was deregistered."
+    )
 
 
 def test_where_ptks_wait_a_plan_says_what_a_training_loses_and_nothing_is_reserved(
@@ -429,3 +431,63 @@ def test_init_names_commands_that_work_as_they_are(line: Line, tmp_path: Path) -
     folder = str(tmp_path / "other")
     found = line.json("init", folder, "--team", "taxi", "--stream", "trips")
     assert found["next"] == [command.replace(f"'{tmp_path / 'a team'}'", folder) for command in commands]
+
+
+def test_a_fault_names_the_ptk_and_the_file_that_declares_it(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    declared = (folder / "ptks.py").read_text()
+    where = "PTK taxi.speed_by_hour in ptks.py"
+
+    def faulty(old: str, new: str) -> None:
+        assert old in declared
+        (folder / "ptks.py").write_text(declared.replace(old, new))
+
+    faulty("epsilon=0.1", "epsilon=-1")
+    for command in ("plan", "apply"):
+        assert f"{where}: epsilon must be in" in line.refused(command, str(folder), code=2)
+    faulty("target=0.1", "target=-1")
+    assert f"{where}: the target must be" in line.refused("apply", str(folder), code=2)
+    told = line.run("plan", str(folder), code=1).stdout.splitlines()
+    assert told[-1] == "1 to register; refused or failed, see ptks.py: taxi.speed_by_hour"
+    faulty('"speed"', '"sped"')
+    refused = line.refused("apply", str(folder), code=2)
+    assert "in ptks.py" not in refused
+    assert "ptks.py: PTK taxi.speed_by_hour reads column 'sped'" in refused
+    faulty('name="speed_by_hour"', 'name="Speed"')
+    assert "PTK taxi.Speed in ptks.py: PTK name 'Speed' must" in line.refused("plan", str(folder), code=2)
+    faulty("target=0.1", "targt=0.1")
+    at = 1 + declared[: declared.index("speed_by_hour = PTK(")].count("\n")
+    assert f"ptks.py, line {at}, does not run: TypeError: " in line.refused("plan", str(folder), code=2)
+
+
+def test_a_plan_tells_of_an_unknown_stream_beside_the_ptk(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    declared = (folder / "ptks.py").read_text()
+    (folder / "ptks.py").write_text(declared.replace('stream="taxi"', 'stream="taxis"', 1))
+    reason = "PTK taxi.speed_by_hour in ptks.py: there is no stream 'taxis'; did you mean 'taxi'?"
+    told = line.run("plan", str(folder), code=1).stdout.splitlines()
+    assert told[:3] == [
+        "+ register taxi.speed_by_hour  epsilon 0.1, delta 0 a window",
+        "    refused, unknown-name",
+        f"    {reason}",
+    ]
+    assert line.refused("apply", str(folder), code=2) == f"unknown-name: {reason}"
+
+
+def test_apply_says_what_it_left(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    line.run("apply", str(folder))
+    declared = (folder / "ptks.py").read_text()
+    (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"', 1))
+    told = line.run("apply", str(folder)).stdout.splitlines()
+    assert told[-2:] == [
+        "! stays taxi.speed_by_hour  reserves epsilon 0.1, delta 0 a window; --prune deregisters it",
+        "Done: 1 PTK was registered, 1 was left registered, though undeclared.",
+    ]
+    assert [row["action"] for row in line.json("apply", str(folder))] == ["keep"]

@@ -42,8 +42,10 @@ def test_what_needs_somebody_comes_with_the_command_that_tells_more(stream: Line
     lines = stream.run("status").stdout.splitlines()
     (failed,) = (one for one in lines if "failed" in one)
     assert failed.startswith("  taxi.speed  training on window 3 failed (killed) at ")
-    assert failed.endswith("; see: ptk show taxi.speed")
-    assert f"  taxi.speed  subscription {made} has 1 dead letter; see: ptk deliveries {made}" in lines
+    assert failed.endswith(
+        " UTC. Something of the service or its machine went wrong: its process was killed. See: ptk show taxi.speed"
+    )
+    assert f"  taxi.speed  subscription {made} has 1 dead letter. See: ptk deliveries {made}" in lines
     assert "Waiting: 1 PTK" in lines
     assert "  taxi.speed  has no version yet" in lines
 

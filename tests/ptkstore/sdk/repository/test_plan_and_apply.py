@@ -164,7 +164,7 @@ def refusal(store: Store, *ptks: PTK) -> tuple[str | None, str]:
 
 def test_a_stream_that_is_not_there_is_told_by_the_plan(store: Store) -> None:
     told = refusal(store, speed("fine", 0.1), speed("lost", 0.1, "nowhere"))
-    assert told == ("unknown-name", "there is no stream 'nowhere'")
+    assert told == ("unknown-name", "PTK taxi.lost in ptks.py: there is no stream 'nowhere'")
 
 
 def test_a_stream_of_others_is_as_one_that_is_not_there(api: Api, world: World) -> None:
@@ -188,7 +188,7 @@ def test_want_of_room_is_told_by_the_plan_and_nothing_before_it_is_done(store: S
     code, reason = refusal(store, speed("a", 0.6), speed("b", 0.6))
     assert code == "ptk-rejected"
     assert reason == (
-        "taxi.b asks for epsilon 0.6, delta 0 per window and does not fit beside 1 registered PTK. "
+        "ptks.py: taxi.b asks for epsilon 0.6, delta 0 per window and does not fit beside 1 registered PTK. "
         "Under renyi, ask for at most epsilon 0.4, delta 0. It would fit with a capacity of epsilon 1.2, delta 0"
     )
 
@@ -202,8 +202,8 @@ def test_of_many_without_room_the_first_are_explained_and_none_is_registered(
     assert [change.refused for change in changes] == [None, None, *["ptk-rejected"] * 4]
     assert "ask for at most epsilon 0.2" in changes[2].reason
     assert {change.reason for change in changes[3:]} == {
-        "there is no room for all 6 PTKs, and which of them there is room for was looked at for the first 3 only: "
-        "declare fewer at once"
+        "ptks.py: there is no room for all 6 PTKs, and which of them there is room for was looked at for the first "
+        "3 only: declare fewer at once"
     }
     with pytest.raises(e.PtkRejected):
         store.apply(many)
@@ -293,7 +293,7 @@ def test_too_little_assurance_is_told_by_the_plan_before_team_code_is_run(
     (change,) = store.plan(repository)
     assert change.refused == "ptk-rejected"
     assert str(change.reason).startswith(
-        "taxi.trips: assurance 'asserted' is below the stream's least, 'library': "
+        "ptks.py: taxi.trips: assurance 'asserted' is below the stream's least, 'library': "
     )
     with pytest.raises(e.PtkRejected) as raised:
         store.apply(repository)
