@@ -14,13 +14,11 @@ counts.
 
 
 class PtkStoreError(Exception):
-    """Base of all errors of the service. A traceback ends with the address of the section about its code.
-
-    `about` names what the error is about, where its text alone does not say that: a PTK among many.
-    """
+    """Base of all errors of the service. A traceback ends with the address of the section about its code."""
 
     code = "error"
     about = ""
+    """What the error is about, where its text alone does not say that: a PTK among many."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)

@@ -52,6 +52,9 @@ _LISTED_BY = {
     "subscription": "ptk subscriptions",
 }
 """The command that lists the names of a kind: where to look for one that is unknown and near none."""
+_GET_A_ROLE = (
+    "ask an administrator for the role (ptk grant add), or for a token that has it (ptk token create)"
+)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -79,12 +82,11 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
         except PtkStoreError as error:
             if type(error) is UnknownName and not error.hint and error.kind in _LISTED_BY:
                 error.hint = f"see: {_LISTED_BY[error.kind]}"
+            text = str(error) + (f"; {_GET_A_ROLE}" if type(error) is NotAllowed else "")
             if kwargs.get("as_json"):
-                print_json({"error": {"code": error.code, "message": str(error), "page": error.page}})
+                print_json({"error": {"code": error.code, "message": text, "page": error.page}})
             else:
-                said.print(
-                    f"[bold red]{error.code}[/]: {escape(str(error))}", highlight=False, soft_wrap=True
-                )
+                said.print(f"[bold red]{error.code}[/]: {escape(text)}", highlight=False, soft_wrap=True)
                 if said.is_terminal:
                     said.print(f"[dim]{error.page}[/]", highlight=False, soft_wrap=True)
             raise typer.Exit(WRONG_USE if isinstance(error, InvalidRequest) else REFUSED) from None

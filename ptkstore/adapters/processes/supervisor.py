@@ -129,7 +129,7 @@ class Supervisor:
         # First: in a home that is refused no lock is left.
         private_directory(self._log_directory, tighten=True)
         if self._exclusive:
-            held = f"another supervisor runs in {self._home}; stop it first, or use another home"
+            held = f"the service runs in {self._home} already (ptk up or ptk demo); stop it first, or use another home"
             self._home_lock = Lock(self._home / "supervisor.lock", wait_seconds=0.0, held=held)
         self._thread = EssentialThread(self._watch, "supervisor")
         self._thread.start()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ptklib.exceptions import PtklibError
@@ -332,11 +332,8 @@ def _results(
             else:
                 strategy = strategy_of(scheduler, partition_rows(policy), line.stream.blocks[0])
                 state = StrategyState(strategy, line.stream, work)
-            outcomes.append(
-                simulate(
-                    line.ptks, state, line.stream, lambda done, before=before: tell(before + done, total)
-                )
-            )
+            told = partial(_tell_windows, tell, before, total)
+            outcomes.append(simulate(line.ptks, state, line.stream, told))
             before += request.windows
         found.append(summarise(scheduler, outcomes, _left(lines, outcomes)))
     return tuple(found)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.cli.output import Home, answers, console, said
+from ptkstore.cli.output import Home, answers, console, progress, said
 from ptkstore.settings import Settings, load_settings, shown_value
 
 HOST = "127.0.0.1"
@@ -41,20 +41,30 @@ def up(
         redis = shown_value(settings, "redis_url") or RedisServer(settings.root).client_url
         _say(f"Redis: {redis}")
         if api_port is not None:
-            _print_api_address(api_port, settings, stop)
+            with progress("waiting for the API to answer"):
+                answered = _wait_for_api(api_port, stop)
+            _say_address(api_port, settings, answered=answered, stopped=stop.is_set())
         stop.wait()
+        _say("stopping, which may take some seconds")
+    _say("stopped")
 
 
-def _print_api_address(port: int, settings: Settings, stop: threading.Event) -> None:
-    """Say where it is once it answers."""
+def _wait_for_api(port: int, stop: threading.Event) -> bool:
+    """Return whether it answers before the wait ends, or somebody stops the service."""
     until = time.monotonic() + PATIENCE_SECONDS
     while not server_answers(port):
-        if stop.wait(LOOK_EVERY_SECONDS):
-            return
-        if time.monotonic() > until:
+        if stop.wait(LOOK_EVERY_SECONDS) or time.monotonic() > until:
+            return False
+    return True
+
+
+def _say_address(port: int, settings: Settings, *, answered: bool, stopped: bool) -> None:
+    """Say where the API is, or where its log is."""
+    if not answered:
+        if not stopped:
             log = settings.root / "log" / "api.log"
             _say(f"the API does not answer after {PATIENCE_SECONDS:g} s; see {log}", said)
-            return
+        return
     _say(f"API: http://{HOST}:{port} (OpenAPI at /openapi.json); console: http://{HOST}:{port}/console/")
 
 

@@ -279,7 +279,10 @@ def test_a_consumer_of_another_team_sees_what_is_published_and_nothing_of_its_ma
     assert [one["ptk"] for one in shown(api, "list", team="ads", roles=[Role.CONSUMER])] == [PTK]
     refused = over_http(api, "budget", STREAM, token=token)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == "not-allowed: budget.read is for developer, officer, administrator\n"
+    assert refused.stderr == (
+        "not-allowed: budget.read is for developer, officer, administrator; ask an administrator for the role "
+        "(ptk grant add), or for a token that has it (ptk token create)\n"
+    )
 
 
 ASKING = [

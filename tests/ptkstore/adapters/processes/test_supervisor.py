@@ -287,7 +287,9 @@ def test_a_second_supervisor_in_the_same_home_is_refused_until_the_first_has_sto
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     supervisor.run(Command("sleeper", SLEEP))
-    with pytest.raises(Conflict, match=rf"another supervisor runs in .*home; .* \(process {os.getpid()}\)"):
+    with pytest.raises(
+        Conflict, match=rf"the service runs in .*home already .*; .* \(process {os.getpid()}\)"
+    ):
         Supervisor(tmp_path / "home").start()
     assert lives(pid_of(supervisor, "sleeper"))
     supervisor.stop()

@@ -87,7 +87,10 @@ def test_an_upgraded_catalog_is_like_one_made_anew(url: str, fresh: str) -> None
 def test_the_revisions_lead_to_the_tables_of_this_program(url: str) -> None:
     schema = SqlCatalogSchema(url)
     assert schema.state().pending[-1].startswith(f"{t.SCHEMA_VERSION}: ")
-    schema.upgrade(backed_up=True)
+    pending, told = len(schema.state().pending), list[tuple[int, int]]()
+    schema.upgrade(backed_up=True, tell=lambda done, total: told.append((done, total)))
+    steps = pending + url.startswith("sqlite")  # whose copy is a step
+    assert told == [(done, steps) for done in range(steps + 1)]
     with connected(url) as connection:
         assert differences(connection) == [], "the tables changed: write a migration"
 

@@ -40,6 +40,15 @@ def under(found: SimulationResult) -> dict[str, SchedulerResult]:
     return {one.scheduler.value: one for one in found.schedulers}
 
 
+def test_a_simulation_tells_how_many_windows_are_done(stream: World) -> None:
+    stream.register(epsilon=0.1)
+    told: list[tuple[int, int]] = []
+    request = SimulationRequest(1, windows=5, **EVERY)
+    stream.service.simulate(STREAM, request, tell=lambda done, total: told.append((done, total)))
+    total = 5 * len(SimulatedScheduler)
+    assert told == [(done, total) for done in range(1, total + 1)]
+
+
 def test_without_a_test_a_ptk_leaves_with_its_first_look(stream: World) -> None:
     """The block of a window pays for 10 looks of .1, and ten times fewer arrive."""
     stream.register(epsilon=0.1)

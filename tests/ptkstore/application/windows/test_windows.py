@@ -45,6 +45,17 @@ def test_windows_close_in_order_when_their_end_has_passed(world: World) -> None:
         assert uow.streams.progress(STREAM).reached == ORIGIN + 2 * DAY
 
 
+def test_closing_tells_after_each_transaction_how_many_windows_are_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(close_windows, "STEP", 2)
+    told: list[tuple[int, int]] = []
+    world.service.close_windows(
+        STREAM, ORIGIN + 5 * DAY, expire_unfinished=True, tell=lambda done, total: told.append((done, total))
+    )
+    assert told == [(2, 5), (4, 5), (5, 5)]
+
+
 def test_a_window_without_rows_closes_with_blocks_trains_and_publishes(world: World) -> None:
     ptk_id = world.register()
     world.close(1)
