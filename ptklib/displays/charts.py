@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Self
 
 from ptklib.displays.markup import shortened
@@ -10,6 +11,10 @@ MISSING = (
     "plots need matplotlib, which is not installed: pip install 'ptklib[plots]', or pip install matplotlib"
 )
 _LABEL_MAX = 24
+WIDEST_INCHES = 16.0
+_PLACE_INCHES = 0.24
+_LETTER_POINTS, _LINE_POINTS, _TITLE_POINTS = 6.5, 13.0, 7.0
+"""Width of a letter of a label, of a label that is turned, and of a letter of a title, in the usual sizes."""
 
 
 class Display:
@@ -26,8 +31,8 @@ class Display:
     ax_: Any
     figure_: Any
 
-    def _begin(self, ax: Any) -> Any:
-        self.ax_ = _new_axes() if ax is None else ax
+    def _begin(self, ax: Any, n_places: int = 0) -> Any:
+        self.ax_ = _new_axes(n_places) if ax is None else ax
         self.figure_ = self.ax_.figure
         return self.ax_
 
@@ -67,12 +72,12 @@ class BarDisplay(Display):
         ModuleNotFoundError
             When matplotlib is not installed; the message says how to install it.
         """
-        axes = self._begin(ax)
+        axes = self._begin(ax, len(self.values))
         places = range(len(self.values))
         axes.errorbar(places, self.values, yerr=self.reach, fmt="o", markersize=4, capsize=3, linewidth=1.2)
         _name_ticks(axes, self.labels)
         axes.set_ylabel(plain_text(self.name))
-        axes.set_title(plain_text(self.title))
+        _name(axes, self.title)
         return self
 
 
@@ -106,7 +111,7 @@ class CurveDisplay(Display):
             axes.set_yscale("log")
         axes.set_xlabel("epsilon")
         axes.set_ylabel(plain_text(self.name))
-        axes.set_title(plain_text(self.title))
+        _name(axes, self.title)
         axes.legend()
         return self
 
@@ -131,7 +136,7 @@ class BudgetDisplay(Display):
 
     def plot(self, ax: Any = None) -> Self:
         """Draw a bar for each window and the capacity as a line; parameters as in `BarDisplay.plot`."""
-        axes = self._begin(ax)
+        axes = self._begin(ax, len(self.windows))
         places = list(range(len(self.windows)))
         axes.bar(places, self.spent, label="spent")
         axes.bar(
@@ -142,7 +147,7 @@ class BudgetDisplay(Display):
         _name_ticks(axes, self.windows)
         axes.set_xlabel("window")
         axes.set_ylabel("epsilon")
-        axes.set_title(plain_text(self.title))
+        _name(axes, self.title)
         axes.legend()
         return self
 
@@ -152,20 +157,31 @@ def plain_text(value: object) -> str:
     return shortened(value).replace("$", r"\$")
 
 
-def _new_axes() -> Any:
+def _new_axes(n_places: int) -> Any:
+    """Axes of a new figure, wide enough for so many places; of the usual size for few."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         raise ModuleNotFoundError(MISSING, name="matplotlib") from None
-    return pyplot.subplots(layout="constrained")[1]
+    width, height = pyplot.rcParams["figure.figsize"]
+    wide = min(max(width, n_places * _PLACE_INCHES), WIDEST_INCHES)
+    return pyplot.subplots(layout="constrained", figsize=(wide, height))[1]
 
 
 def _name_ticks(axes: Any, names: Sequence[str]) -> None:
-    """Name at most thirty of the places on the horizontal axis."""
-    step = -(-len(names) // 30) or 1
-    places = range(0, len(names), step)
+    """Name as many of the places on the horizontal axis as fit beside each other, upright where all do."""
+    room = axes.figure.get_figwidth() * axes.get_position().width * 72
+    longest = max((len(shortened(one, _LABEL_MAX)) for one in names), default=1)
+    upright = (longest + 2) * _LETTER_POINTS * len(names) <= room
+    most = max(int(room // _LINE_POINTS), 1)
+    places = range(0, len(names), 1 if upright else -(-len(names) // most) or 1)
     written = [plain_text(shortened(names[place], _LABEL_MAX)) for place in places]
-    turned = sum(map(len, written)) > 60
-    axes.set_xticks(list(places), written, rotation=90 if turned else 0)
+    axes.set_xticks(list(places), written, rotation=0 if upright else 90)
+
+
+def _name(axes: Any, title: str) -> None:
+    """Write a title in lines that are no wider than the axes."""
+    letters = int(axes.figure.get_figwidth() * axes.get_position().width * 72 // _TITLE_POINTS)
+    axes.set_title("\n".join(wrap(plain_text(title), max(letters, 20))))

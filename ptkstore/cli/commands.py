@@ -29,7 +29,9 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "service.status:status",
             "Show whether the store is healthy, what needs you, and what happened in the last day.",
         ),
-        "list": Entry("ptks.ptks:list_ptks", "List registered PTKs, all or those with a tag."),
+        "list": Entry(
+            "ptks.ptks:list_ptks", "List registered PTKs: all, or those with these words or with a tag."
+        ),
         "show": Entry(
             "ptks.ptks:show",
             "Show the newest version of a PTK, its profile, trainings, estimated losses and the "

@@ -96,7 +96,7 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a command: a document for programs, a text for people.
+    """The result of a command: a document for programs, a text for people; exit code 1 if it `failed`.
 
     `about` is printed before the text, on standard error: a file or `$(...)` then holds the text alone.
     """
@@ -106,6 +106,7 @@ class Done:
     highlight: bool = True
     soft_wrap: bool = False
     about: str = ""
+    failed: bool = False
 
     def show(self, *, as_json: bool) -> None:
         """Print the one or the other."""
@@ -163,6 +164,8 @@ def _with_store(
             result = command(store, **given)
         if result is not None:
             result.show(as_json=as_json)
+        if isinstance(result, Done) and result.failed:
+            raise typer.Exit(REFUSED)
 
     options = (
         Parameter("home", Parameter.KEYWORD_ONLY, default=None, annotation=option),

@@ -123,6 +123,11 @@ def is_time(text: str) -> bool:
     return _TIME.fullmatch(text) is not None
 
 
+def second(text: str) -> str:
+    """Write such a time in UTC to the second."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def minute(text: str) -> str:
     """Write such a time in UTC to the minute, or only the day if it begins then; nothing of no text."""
     if not text:

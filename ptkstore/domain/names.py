@@ -33,6 +33,22 @@ def split_ptk_id(ptk_id: str) -> tuple[str, str]:
     return checked_name("team", team), checked_name("PTK", name)
 
 
+def split_pin(text: str) -> tuple[str, int | None]:
+    """Id and version of `taxi.speed@v3`; the version is None in an id alone.
+
+    Raises
+    ------
+    InvalidRequest
+        The id is none, or what follows `@` is no version.
+    """
+    ptk_id, at, version = text.partition("@")
+    split_ptk_id(ptk_id)
+    digits = version.removeprefix("v")
+    if at and not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+        raise InvalidRequest(f"{text!r}: write a pinned version as {ptk_id}@v3")
+    return ptk_id, int(digits) if at else None
+
+
 def team_of(ptk_id: str) -> str:
     """Return the team of an id that was checked before."""
     return ptk_id.partition(".")[0]

@@ -121,6 +121,9 @@ class VersionsView(Protocol):
     def elected_since(self, at: datetime) -> tuple[tuple[str, int, datetime], ...]:
         """Return PTK, number and time of election of all versions since then, the oldest first."""
 
+    def newest_times(self) -> Mapping[str, datetime]:
+        """Return the time of election of the newest version in the lake, for each PTK that has one."""
+
     def on_windows(self, stream: str, lo: int, hi: int) -> tuple[tuple[int, int, int], ...]:
         """Count versions in the lake that were trained on any of the windows `lo` to `hi - 1`.
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from ptklib.applied import AppliedStates, Prefixed, features_of, names_of
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.tables import as_arrow
-from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.ptks.views import base_view
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.featurizing import Ptk
@@ -128,12 +127,7 @@ class Featurizer(AppliedStates):
             return wanted
         if self.store is None:
             raise InvalidRequest("a Featurizer needs a store: connect() returns one")
-        ptk_id, at, version = wanted.partition("@")
-        split_ptk_id(ptk_id)
-        digits = version.removeprefix("v")
-        if at and not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-            raise InvalidRequest(f"{wanted!r}: write a pinned version as {ptk_id}@v3")
-        ptk = self.store.ptk(ptk_id, int(digits) if at else None)
+        ptk = self.store.ptk(wanted)
         _ = ptk.estimator  # made now, so that the first rows do not wait for it
         return ptk
 

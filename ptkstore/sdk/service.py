@@ -189,6 +189,9 @@ class StoreService(Protocol):
     def newest_versions(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
 
+    def newest_times(self) -> Mapping[str, datetime]:
+        """Return when the newest version of each PTK was published, of those that the caller may read."""
+
     def newest_version(self, ptk_id: str) -> int:
         """Return the newest version of one PTK in the lake, also of one that was deregistered; 0 where none is."""
 

@@ -20,6 +20,7 @@ from ptkstore.sdk.documents.ledgers import budget_rows
 from ptkstore.sdk.documents.listings import Budget, PtkListing
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document
+from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
 from ptkstore.sdk.notices import NoticeMethods
@@ -234,9 +235,13 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
 
         That is 0 before the first version, and None over HTTP for a token that may not read the PTK's states.
         """
-        newest = self._service.newest_versions()
+        newest, times = self._service.newest_versions(), self._service.newest_times()
         return PtkListing(
-            {**ptk_document(spec), "newest_version": newest.get(spec.ptk_id)}
+            {
+                **ptk_document(spec),
+                "newest_version": newest.get(spec.ptk_id),
+                "newest_published_at": to_the_second(at) if (at := times.get(spec.ptk_id)) else None,
+            }
             for spec in self._service.ptks(stream=stream, team=team)
         )
 

@@ -207,7 +207,7 @@ def attempt_document(attempt: Attempt) -> Document:
 def answer_in_words(attempt: Mapping[str, Any]) -> str:
     """Say how the attempt of a document ended."""
     code, status, seconds = attempt["code"], attempt["status"], attempt["seconds"]
-    took = "" if seconds is None else f" in {seconds:g} s"
+    took = "" if seconds is None else f" in {seconds:g} s" if seconds else " in under 0.1 s"
     if attempt["delivered"]:
         return "appended to the stream" if status is None else f"delivered: {status}{took}"
     if code == "timeout":

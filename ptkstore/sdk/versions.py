@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.domain.names import checked_name, split_ptk_id
+from ptkstore.domain.names import checked_name, split_pin, split_ptk_id
 from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_row
@@ -29,12 +29,24 @@ class VersionMethods:
     def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:
         """Load a published PTK, newest by default, every byte verified.
 
+        Parameters
+        ----------
+        ptk_id : str
+            Such as `taxi.speed`; `taxi.speed@v3` names a version too.
+        version : int, optional
+            Its number.
+
         Raises
         ------
         UnknownName
             No such PTK or version, or none published yet.
+        InvalidRequest
+            The id is none, or names another version than `version`.
         """
-        split_ptk_id(ptk_id)
+        ptk_id, pinned = split_pin(ptk_id)
+        if pinned is not None and version not in (None, pinned):
+            raise InvalidRequest(f"{ptk_id}@v{pinned} and version {version} are two; name one")
+        version = pinned if version is None else version
         if version is None:
             version = self._service.newest_version(ptk_id)
         if not isinstance(version, int) or isinstance(version, bool):

@@ -166,6 +166,9 @@ class ListedPtk(PtkOut):
             description="the number of its newest version, 0 before the first; null for who may read no states"
         ),
     ]
+    newest_published_at: Annotated[
+        Instant | None, Field(description="when that version was published; null where there is none to read")
+    ]
 
 
 class PointOut(Wire):

@@ -139,6 +139,10 @@ class Reading(Adapters):
         with self.read() as uow:
             return uow.jobs.placed()
 
+    def newest_times(self) -> Mapping[str, datetime]:
+        with self.read() as uow:
+            return uow.versions.newest_times()
+
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)

@@ -68,6 +68,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "versions.of": (PTK,),
     "versions.of_jobs": (["train/a"],),
     "versions.elected_since": (NOW,),
+    "versions.newest_times": (),
     "versions.lineage": (PTK, WindowId(STREAM, 0)),
     "versions.on_windows": (STREAM, 0, 2),
     "versions.all": (),

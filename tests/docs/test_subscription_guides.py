@@ -6,11 +6,13 @@ import contextlib
 import io
 import json
 import re
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pandas as pd
 import pytest
 import redis
@@ -75,8 +77,31 @@ def test_the_receiver_refuses_everything_else(verified: Callable[..., Any]) -> N
             verified(given, others, body)
 
 
+def test_the_whole_receiver_takes_a_signed_message_and_no_other(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = new_secret()
+    server = run("".join(examples(page)[:2]))["receiver"](secret, 0)
+    address = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    message = json.dumps(
+        {"type": "ptk.state.published", "data": {"ptk_id": "taxi.speed", "version": 4}}
+    ).encode()
+    answers = []
+    for signing in (secret, new_secret()):
+        headers = dict(signed_headers([signing], "msg_1", datetime.now(UTC), message))
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        answers.append(httpx.post(address, content=message, headers=headers).status_code)
+        thread.join()
+    server.server_close()
+    assert answers == [204, 400]
+    printed = capsys.readouterr().out
+    assert "ptk.state.published taxi.speed 4\n" in printed
+    assert "refused: not signed with this secret\n" in printed
+
+
 def test_a_consumer_group_reads_every_event_once(page: str, redis_server: RedisServer) -> None:
-    names = run(examples(page)[1])
+    names = run(examples(page)[2])
     url = f"{redis_server.client_url}?db=9"
     with redis.Redis.from_url(url) as client, contextlib.closing(RedisStreams(url)) as streams:
         client.flushdb()
@@ -91,7 +116,7 @@ def test_a_consumer_group_reads_every_event_once(page: str, redis_server: RedisS
 
 def test_the_commands_exist_with_the_options_they_show(page: str) -> None:
     commands = re.findall(r"^ptk (.+?)(?:\s+#.*)?$", page, re.MULTILINE)
-    assert len(commands) == 9
+    assert len(commands) == 13
     for command in commands:
         words = command.split()
         shown = CliRunner().invoke(app, [words[0], "--help"], env={"COLUMNS": "200"})

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -200,6 +201,24 @@ def test_a_plot_is_a_display_of_released_values() -> None:
     other = speeds.to_state().plot(ax=display.ax_)
     assert other.ax_ is display.ax_
     assert list(other.reach or ()) == list(display.reach or ())
+
+
+@pytest.mark.parametrize(("n", "named"), [(6, 6), (24, 24), (60, 60), (300, 60)])
+def test_names_of_many_values_do_not_overlap(n: int, named: int) -> None:
+    labels = [f"zone {number}, morning rush" for number in range(n)]
+    title = (
+        "statistics: count, first 60 of 300 rows, with 95 % of the noise and of what else there is to be said"
+    )
+    display = BarDisplay(labels, [1.0] * n, [0.5] * n, "count", title).plot()
+
+    canvas = display.figure_.canvas
+    canvas.draw()
+    boxes = [one.get_window_extent(canvas.get_renderer()) for one in display.ax_.get_xticklabels()]
+    assert named <= len(boxes) <= max(named, 75)
+    assert not any(left.overlaps(right) for left, right in pairwise(boxes))
+    drawn = display.ax_.title.get_window_extent(canvas.get_renderer())
+    assert drawn.x0 >= 0
+    assert drawn.x1 <= display.figure_.bbox.x1
 
 
 def test_a_column_without_a_closed_form_has_no_intervals() -> None:

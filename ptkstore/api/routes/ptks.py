@@ -24,6 +24,7 @@ from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents.admissions import admission_document
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document
+from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.notices import wire_training
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.notices import TrainingOut
@@ -88,11 +89,16 @@ def list_ptks(
     specs = [spec for spec in specs if {spec.stream, spec.tested_on} & seen]
     specs = [spec for spec in specs if tag is None or tag in spec.tags]
     readable = caller.identity.streams_for(caller.principal, Action.STATE_READ)
-    newest = caller.service.newest_versions()
+    newest, times = caller.service.newest_versions(), caller.service.newest_times()
 
     def listed(spec: PtkSpec) -> dict[str, Any]:
-        number = newest.get(spec.ptk_id, 0) if spec.stream in readable else None
-        return {**ptk_document(spec), "newest_version": number}
+        may = spec.stream in readable
+        at = times.get(spec.ptk_id) if may else None
+        return {
+            **ptk_document(spec),
+            "newest_version": newest.get(spec.ptk_id, 0) if may else None,
+            "newest_published_at": None if at is None else to_the_second(at),
+        }
 
     return page_of(specs, lambda spec: spec.ptk_id, listed, cursor, limit)
 

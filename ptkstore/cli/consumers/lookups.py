@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, console, one_line, print_json, print_rows, reads, said
+from ptkstore.cli.output import AsJson, console, one_line, print_json, print_rows, reads, said, seen
+from ptkstore.cli.tables import minute
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.serving import STATE_KEY
 from ptkstore.domain.ptks.views import STATE_VIEW, base_view, columns_of, views_of
+from ptkstore.domain.versions.provenance import is_local
 from ptkstore.errors import Deregistered, InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from ptkstore.ports.features import Answers
 
+VERSION = "ptk_version"
+"""The feature of every view of a PTK that tells which version answered."""
 _KEYS = {STATE_VIEW: (STATE_KEY,)}
 """The join keys of views that belong to no PTK."""
 
@@ -40,8 +44,14 @@ def lookup(
     if not entity:
         pairs = " ".join(f"{key}=VALUE" for key in chosen.keys or _KEYS.get(chosen.view, ("name",)))
         raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
+    asks_version = chosen.spec is not None and not as_json and VERSION not in chosen.names
+    asked = (
+        [*chosen.references, f"{chosen.view}{chosen.version}:{VERSION}"]
+        if asks_version
+        else chosen.references
+    )
     try:
-        response = store.look_up(chosen.references, [entity])
+        response = store.look_up(asked, [entity])
     except InvalidRequest as error:
         raise _explained(store, chosen, entity, error) from None
     (answer,) = response
@@ -49,12 +59,15 @@ def lookup(
         print_json(answer)
         _print_assurance(response, said)
         return
-    print_rows(
-        [{"feature": k, "value": v} for k, v in answer.items()],
-        as_json=False,
-        title="",
-        nothing="no features",
-    )
+    number = answer.pop(VERSION) if asks_version else None  # null where the version has no such key
+    made = None if number is None or chosen.spec is None else _manifest(store, chosen.spec.ptk_id, number)
+    noise = {} if made is None else made["state"].get("noise_std", {}).get(chosen.table, {})
+    rows = [
+        {"feature": k, "value": v, **({"noise": noise.get(k)} if noise else {})} for k, v in answer.items()
+    ]
+    print_rows(rows, as_json=False, title="", nothing="no features")
+    if made is not None:
+        _print_version(made, noisy=bool(noise))
     _print_assurance(response, console)
     if silent := [name for name, value in answer.items() if value is None]:
         asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
@@ -65,6 +78,26 @@ def lookup(
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _manifest(store: Store, ptk_id: str, number: int) -> Mapping[str, Any] | None:
+    """The manifest of the version that answered, if this token may read states."""
+    return seen(lambda: store.service.version(ptk_id, number).content)
+
+
+def _print_version(made: Mapping[str, Any], *, noisy: bool) -> None:
+    """Say which version answered, when it was published and what it lost."""
+    guarantee = made["guarantee"]
+    delta = f", delta {guarantee['delta']:g}" if guarantee["delta"] else ""
+    per_report = " of one report" if is_local(made) else ""
+    console.print(
+        one_line(
+            f"version {made['version']}, published {minute(made['published_at'])} UTC: epsilon {guarantee['epsilon']:g}"
+            f"{delta}{per_report}{'; noise is one standard deviation' if noisy else ''}"
+        ),
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _print_assurance(response: Answers, where: Console) -> None:

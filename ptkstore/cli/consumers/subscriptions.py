@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +21,7 @@ from ptkstore.cli.output import (
     utc,
 )
 from ptkstore.cli.ptks.shown import print_fields
+from ptkstore.cli.tables import second
 from ptkstore.domain.codes import LETTER, sentence_of
 from ptkstore.sdk import Store
 from ptkstore.sdk.subscriptions import answer_in_words
@@ -46,6 +48,8 @@ def subscribe(
     """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
     made = store.subscribe_to_ptk(ptk_id, endpoint)
     text = f"{made.id} hears of every new version of {ptk_id}"
+    if made.secret:
+        text += f"; try it by: ptk subscription test {made.id}"
     return Done(vars(made), f"{text}\n{_secret(made.secret)}" if made.secret else text)
 
 
@@ -74,14 +78,14 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
 @subscription_app.command("test")
 @reads
 def send_test_event(store: Store, subscription_id: Subscription) -> Done:
-    """Send a signed test event to the endpoint of a subscription, once, and say how it was taken."""
+    """Send a signed test event to the endpoint of a subscription, once; exit code 1 if it was not taken."""
     tested = store.test_subscription(subscription_id)
     how = (
         "took the test event"
         if tested["delivered"]
         else f"did not take the test event: {_why(tested['code'])}"
     )
-    return Done(tested, f"the endpoint of {subscription_id} {how}")
+    return Done(tested, f"the endpoint of {subscription_id} {how}", failed=not tested["delivered"])
 
 
 @subscription_app.command("attempts")
@@ -90,9 +94,22 @@ def attempts(store: Store, subscription_id: Subscription, as_json: AsJson = Fals
     """List the attempts to deliver to a subscription, the newest first, with what its endpoint answered."""
     rows = store.attempts(subscription_id)
     if not as_json:
-        shown = ("at", "version", "attempt")
-        rows = [{name: row[name] for name in shown} | {"answer": answer_in_words(row)} for row in rows]
-    return Rows(rows, "Attempts", "nothing was sent yet, or not for 30 days")
+        rows = attempts_for_people(rows)
+    nothing = "no version was sent yet, or not for 30 days; test events are not listed"
+    return Rows(rows, "Attempts", nothing)
+
+
+def attempts_for_people(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return attempts with their times to the second, as several fall into a minute, and answers in words."""
+    return [
+        {
+            "at_utc": second(one["at"]),
+            "version": f"{one['version']}{' again' if one['redelivered'] else ''}",
+            "attempt": one["attempt"],
+            "answer": answer_in_words(one),
+        }
+        for one in documents
+    ]
 
 
 @reads

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -13,7 +14,11 @@ from ptkstore.cli.tables import is_time, minute
 from ptkstore.domain.codes import JOB, NOTICE, RUN
 from ptkstore.domain.ptks.accept_deadlines import AcceptDeadline
 from ptkstore.domain.ptks.ptks import LATER_FIELDS
+from ptkstore.sdk.documents.times import age_in_words
 from ptkstore.sdk.documents.validations import waiting_text
+
+if TYPE_CHECKING:
+    from ptkstore.application.states.state_tables import StateTable
 
 _LISTS = ("trainings", "validations", "evaluations", "notices")
 
@@ -23,9 +28,11 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     own = ["ptk", "family", "description", "stream", "target", "assurance"]
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
+    guarantee = detail["sentence"]
     if detail["guarantee"] != "central":
-        own = ["guarantee", *(name for name in own if name not in ("target", "windows"))]
-    print_fields("", {name: detail[name] for name in own})
+        own = [name for name in own if name not in ("target", "windows")]
+        guarantee = f"{detail['guarantee']}. {guarantee}"
+    print_fields("", {name: detail[name] for name in own} | {"guarantee": guarantee})
     newest = detail["newest"]
     if (waiting := detail["waiting"]) is not None:
         state = waiting_text(AcceptDeadline.of(waiting), newest)
@@ -41,6 +48,7 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
         {
             "version": newest["version"],
             "published_at": newest["published_at"],
+            "age": age_in_words(datetime.fromisoformat(newest["published_at"]), datetime.now(UTC)),
             "window_start": window["start"],
             "window_end": window["end"],
             **guarantee,
@@ -52,6 +60,33 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
         print_fields("instances", others)
         if reports is not None:
             print_fields("reports", {f"{name}_at_most": count for name, count in reports.items()})
+
+
+def print_values(state: StateTable | None) -> None:
+    """Print the first rows of a state; a heading says the standard deviation of its column's noise."""
+    if state is None:
+        console.print("no state to show: there is none yet, or it is too large; in Python: Store.ptk(...)")
+        return
+    headings = [
+        f"{name} ± {state.noise_std[name]:.3g}" if name in state.noise_std else name for name in state.columns
+    ]
+    rows = [dict(zip(headings, row, strict=True)) for row in state.rows]
+    print_rows(rows, as_json=False, title=f"What it says: {state.name}", nothing="the state has no rows")
+    more = f"the first {len(rows)} of {state.n_rows} rows; " if state.n_rows > len(rows) else ""
+    told = "± is one standard deviation of the noise" if state.noise_std else "the state tells no noise"
+    console.print(f"{more}{told}", highlight=False)
+
+
+def values_document(state: StateTable | None) -> dict[str, Any] | None:
+    """Write the rows of a state for programs."""
+    if state is None:
+        return None
+    return {
+        "table": state.name,
+        "rows": [dict(zip(state.columns, row, strict=True)) for row in state.rows],
+        "n_rows": state.n_rows,
+        "noise_std": dict(state.noise_std),
+    }
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:

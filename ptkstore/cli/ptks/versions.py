@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,6 +47,7 @@ def diff(
         for name, (before, after) in difference.facts.items()
     ]
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
+    told = _noises(store, ptk_id, difference.versions)
     for table in difference.tables:
         console.print(
             f"{one_line(table.table)}: {counted(table.n_added, 'row')} added, "
@@ -56,8 +57,18 @@ def diff(
         for names, word in ((table.columns_added, "new"), (table.columns_dropped, "dropped")):
             if names:
                 console.print(f"  {word} columns: {one_line(', '.join(names))}", highlight=False)
-        rows = [asdict(column) for column in table.columns]
+        noises = {f"noise_v{number}": one.get(table.table, {}) for number, one in told.items()}
+        rows = [
+            {**asdict(column), **{name: noise.get(column.column) for name, noise in noises.items()}}
+            for column in table.columns
+        ]
         print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
+
+
+def _noises(store: Store, ptk_id: str, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
+    """The noise that versions tell, by table and column; without it nobody sees which changes say anything."""
+    states = {number: store.service.version(ptk_id, number).content["state"] for number in numbers}
+    return {number: state["noise_std"] for number, state in states.items() if state.get("noise_std")}
 
 
 def _fact(value: object) -> str:

@@ -13,10 +13,9 @@ from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Principal
 from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.views import columns_of, views_of
+from ptkstore.domain.ptks.search import corrected, features_in, has_words, near_ptks, words_of
 
 PTKS_SHOWN = 500
-WORDS_MOST = 10
 QUERY_MOST = 100
 AGES = {"1": "in the last day", "7": "in the last 7 days", "30": "in the last 30 days", "older": "longer ago"}
 """What the age of the newest version may be asked for; numbers are days."""
@@ -59,7 +58,7 @@ class Search:
     @property
     def words(self) -> list[str]:
         """What is looked for in texts, in small letters."""
-        return self.text.lower().split()[:WORDS_MOST]
+        return words_of(self.text)
 
     def since(self, now: datetime) -> datetime:
         """Return since when versions are new, for the age that is asked for."""
@@ -86,7 +85,7 @@ class Search:
             )
             and (not self.tag or self.tag in spec.tags)
             and (not self.age or (bool(newest) and is_new is self.age.isdigit()))
-            and _has(spec, self.words)
+            and has_words(spec, self.words)
         )
 
 
@@ -108,7 +107,7 @@ class Catalog(Reads):
         tags = sorted({tag for spec in specs for tag in spec.tags})
         return {
             "ptks": [
-                {**line, "features": _features(spec)}
+                {**line, "features": features_in(spec)}
                 for spec, line in zip(found, self._lines(found[:PTKS_SHOWN], placed), strict=False)
             ],
             "n_ptks": len(specs),
@@ -135,39 +134,11 @@ def _near(search: Search, specs: Sequence[PtkSpec], tags: Sequence[str]) -> list
     words = [word for word in (search.tag, search.text) if word and word not in tags]
     close = dict.fromkeys(tag for word in words for tag in near_names(word, tags))
     links = [{"name": f"the tag {tag}", "href": f"/ptks?{urlencode({'tag': tag})}"} for tag in close]
-    ptks = _near_ptks(search.text, specs) if search.text else []
-    return [*links, *({"name": one, "href": f"/ptks/{one}"} for one in ptks)]
-
-
-def _near_ptks(text: str, specs: Sequence[PtkSpec]) -> list[str]:
-    """Ids of PTKs that a text may have been meant to find: by their names, then by those of their features."""
-    by_name: dict[str, str] = {}
-    for spec in specs:
-        by_name |= {spec.ptk_id: spec.ptk_id, spec.name: spec.ptk_id}
-    by_feature = {name: spec.ptk_id for spec in reversed(specs) for name in _features(spec)}
-    for names in (by_name, by_feature):
-        if close := near_names(text, names):
-            return list(dict.fromkeys(names[one] for one in close))
-    return []
-
-
-def _features(spec: PtkSpec) -> list[str]:
-    return [name for table in views_of(spec).values() for name in columns_of(spec, table)]
-
-
-def _has(spec: PtkSpec, words: Sequence[str]) -> bool:
-    """Return whether a PTK has all of these words; its text is made once, and only where something is looked for."""
-    if not words:
-        return True
-    text = _text(spec)
-    return all(word in text for word in words)
-
-
-def _text(spec: PtkSpec) -> str:
-    """What a search looks at, in small letters: names, description, tags, columns, owner, stream, family."""
-    keys = [key for form in spec.tables.values() for key in form["keys"]]
-    words = [spec.ptk_id, *views_of(spec), spec.description, spec.stream, spec.team, spec.family]
-    return "\n".join([*words, *spec.tags, *keys, *_features(spec)]).lower()
+    ptks = near_ptks(search.text, specs) if search.text else []
+    links += [{"name": one, "href": f"/ptks/{one}"} for one in ptks]
+    if search.words and not links and (better := " ".join(corrected(search.words, specs))):
+        links.append({"name": better, "href": f"/ptks?{urlencode({'q': better})}"})
+    return links
 
 
 def _positive(text: str) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,12 @@ from ptkstore.console.pages.snippets import snippets_of
 from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
 from ptkstore.console.pages.version_lines import version_line
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
-from ptkstore.domain.accounting.assurances import assured
 from ptkstore.domain.causes import CAUSES
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ptks.guarantees import guarantee_sentence
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
-from ptkstore.domain.versions.provenance import provenance_in, unit_words
+from ptkstore.domain.versions.provenance import provenance_in
 from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.resources import ptk_document, version_document
@@ -95,7 +94,7 @@ class PtkPage(Reads):
             "snippets": snippets_of(spec),
             "in_address": in_address,
             "find": next(iter(asked.get("find", ())), "").strip()[:TEXT_MOST],
-            "sentence": _guarantee(spec, self._service.stream(spec.stream).policy.privacy_unit.value),
+            "sentence": guarantee_sentence(spec, self._service.stream(spec.stream).policy.privacy_unit.value),
             **{"state": None, "problem": "", "shown_version": None, "origins": None, "made": None, **shown},
         }
 
@@ -179,23 +178,6 @@ def _columns_read(spec: PtkSpec) -> list[str]:
         return list(dict.fromkeys(estimator_from_spec(spec.estimator).input_columns()))
     except PtklibError:
         return []
-
-
-def _guarantee(spec: PtkSpec, privacy_unit: str) -> str:
-    """Return the guarantee of a training, in one sentence."""
-    epsilon, delta = spec.loss.epsilon, spec.loss.delta
-    if spec.is_averaged:
-        subject, unit = "One report of a device", "the rows of a device in it"
-    else:
-        subject, unit = "One training", unit_words(privacy_unit)
-    if not (vouched := assured(spec.assurance, spec.ptk_id)).proven:
-        subject = f"Team {vouched.by} asserts that {subject[0].lower()}{subject[1:]}"
-    factor = f"e^{epsilon:g} = {math.exp(epsilon):.3g}" if epsilon < 20 else f"e^{epsilon:g}"
-    beyond = f", and a further probability of {delta:g}" if delta else ""
-    return (
-        f"{subject} is ({epsilon:g}, {delta:g})-differentially private: whether {unit} is there or not changes the "
-        f"probability of any output by a factor of at most {factor}{beyond}."
-    )
 
 
 def _errors(

@@ -41,6 +41,7 @@ class PtkListing(Listing):
         "stream",
         "family",
         "newest_version",
+        "newest_published_at",
         "loss.epsilon",
         "loss.delta",
         "assurance",

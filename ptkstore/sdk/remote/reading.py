@@ -88,6 +88,13 @@ class RemoteReading:
         newest = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))
         return {ptk_id: number for ptk_id, number in newest if number is not None}
 
+    def newest_times(self) -> Mapping[str, datetime]:
+        found = self._http.pages(
+            path_of("ptks"),
+            lambda one: (str(one["ptk_id"]), one.get("newest_published_at")),  # an earlier service tells none
+        )
+        return {ptk_id: datetime.fromisoformat(at) for ptk_id, at in found if at is not None}
+
     def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
         return tuple(
             self._http.pages(

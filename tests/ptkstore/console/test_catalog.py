@@ -13,6 +13,7 @@ import pytest
 
 from ptkstore.console.pages import catalog
 from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.ptks import search
 from tests.support.api_server import Api
 from tests.support.builders import ptk_spec
 from tests.support.console_pages import HOSTILE, seen, signed_in
@@ -118,11 +119,16 @@ def test_a_search_that_finds_nothing_names_near_tags(api: Api) -> None:
 
 def test_a_text_is_made_once_for_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(catalog, "_text", lambda spec: made.append(spec) or "mean speed by hour")
+    monkeypatch.setattr(search, "_text", lambda spec: made.append(spec) or "mean speed by hour")
     assert catalog.Search(text="mean speed hour").finds(ptk_spec(), None)
     assert len(made) == 1
     assert catalog.Search(family=ptk_spec().family).finds(ptk_spec(), None)
     assert len(made) == 1
+
+
+def test_a_mistyped_word_leads_to_the_search_that_was_meant(api: Api) -> None:
+    page = signed_in(api).get("/console/ptks", params={"q": "streest full"}).text
+    assert 'Did you mean <a href="/console/ptks?q=streets+full">streets full</a>' in page
 
 
 def test_a_search_that_finds_nothing_names_what_is_near(api: Api) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +12,6 @@ from ptkstore.application.states import diff_versions, state_tables
 from ptkstore.application.states.diff_versions import ColumnDiff, TableDiff, VersionDiff
 from ptkstore.console.pages import diffs, ptks
 from ptkstore.console.pages.pages import Pages
-from ptkstore.domain.accounting.assurances import Assurance
-from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.identity import Role
 from ptkstore.errors import UnknownName
 from tests.support.api_server import Api
@@ -46,17 +43,6 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def verdict(window: int, estimate: float | None, bound: float = 0.5, metric: str = "loss") -> dict[str, Any]:
     said = {"window": window, "decision": "retry", "metric": metric, "estimate": estimate}
     return {**said, "bound": bound, "target": 0.25}
-
-
-def test_a_promise_names_who_asserts_it_and_a_delta() -> None:
-    spec = ptk_spec()
-    proven = ptks._guarantee(spec, "record")
-    assert proven.startswith("One training is (0.1, 0)-differentially private: whether one record")
-    assert "further probability" not in proven
-    with_delta = replace(spec, loss=Loss.charge(0.1, 1e-6))
-    assert ptks._guarantee(with_delta, "record").endswith(", and a further probability of 1e-06.")
-    asserted = ptks._guarantee(replace(spec, assurance=Assurance.ASSERTED), "record")
-    assert asserted.startswith("Team taxi asserts that one training is (0.1, 0)-differentially private")
 
 
 def test_errors_of_verdicts_are_drawn_against_their_target() -> None:

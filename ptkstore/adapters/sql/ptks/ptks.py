@@ -263,6 +263,15 @@ class SqlVersions(CatalogPart):
         rows = self._connection.execute(query.order_by(version.elected_at, version.ptk_id, version.number))
         return tuple((row.ptk_id, row.number, row.elected_at) for row in rows)
 
+    def newest_times(self) -> Mapping[str, datetime]:
+        """Return the time of election of the newest version in the lake, for each PTK that has one."""
+        place, made = t.jobs, t.versions.c
+        query = select(made.ptk_id, made.elected_at).join(
+            place, (place.c.ptk_id == made.ptk_id) & (place.c.position == made.number)
+        )
+        rows = self._connection.execute(query.where(place.c.kind == JobKind.PLACE))
+        return {row.ptk_id: row.elected_at for row in rows}
+
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Read where versions come from; one whose manifest cannot be read is among them."""
         return lineage_since(self._connection, ptk_id, since)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,3 +124,59 @@ def test_a_lookup_without_keys_is_told_which_they_are(ptk: Line) -> None:
     for features, keys in (("taxi.speed", "hour=VALUE"), ("ptk_state:version", "ptk=VALUE")):
         told = ptk.refused("lookup", features, code=2)
         assert f"name the join keys: ptk lookup {features} {keys}" in told
+
+
+@pytest.mark.long
+def test_a_lookup_tells_people_which_version_answered_and_how_noisy_it_is(ptk: Line) -> None:
+    shown = ptk.run("lookup", "taxi.speed", "hour=1").stdout
+    assert re.search(
+        r"^version 1, published .* UTC: epsilon 0\.1; noise is one standard deviation$", shown, re.MULTILINE
+    )
+    (count,) = (line for line in shown.splitlines() if "count" in line)
+    assert float(count.split("│")[3]) > 0
+    missing = ptk.run("lookup", "taxi.speed", "hour=99").stdout
+    assert "version 1" not in missing
+    assert "noise" not in missing
+
+
+@pytest.mark.long
+def test_what_a_version_says_is_shown_with_its_noise(ptk: Line) -> None:
+    shown = ptk.run("show", "taxi.speed", "--values").stdout
+    assert re.search(r"count ± \d", shown)
+    assert "± is one standard deviation of the noise" in shown
+    assert "guarantee: One training is (0.1, 0)-differentially private: whether one record" in shown
+    values = ptk.json("show", "taxi.speed", "--values")["values"]
+    assert (values["n_rows"], len(values["rows"]), set(values["noise_std"])) == (2, 2, {"count", "speed_sum"})
+    assert "no state to show" in ptk.run("show", "taxi.late", "--values").stdout
+    assert "values" not in ptk.json("show", "taxi.speed")
+
+
+@pytest.mark.long
+def test_ptks_are_found_by_words(ptk: Line) -> None:
+    assert [one["ptk"] for one in ptk.json("list", "SPEED", "hour")] == ["taxi.speed"]
+    assert len(ptk.json("list")) == 3
+    assert "did you mean 'speed hour'?" in ptk.run("list", "sped", "hour").stdout
+    assert "no PTK has all of these words; ptk list shows all" in ptk.run("list", "xylophone").stdout
+    (speed, late) = (
+        next(one for one in ptk.json("list") if one["ptk"] == name) for name in ("taxi.speed", "taxi.late")
+    )
+    assert speed["newest_published_at"]
+    assert late["newest_published_at"] is None
+
+
+@pytest.mark.long
+def test_lists_in_a_pipe_are_no_wider_than_what_they_tell(ptk: Line) -> None:
+    listed = ptk.run("list").stdout
+    assert "age" in listed
+    assert not {"windows", "tags", "asserted_by", "delta"} & set(re.findall(r"\w+", listed))
+    made = ptk.run("versions", "taxi.speed").stdout
+    assert max(map(len, made.splitlines())) < 110
+    assert ptk.json("versions", "taxi.speed")[0]["manifest_sha256"][:12] in made
+
+
+@pytest.mark.long
+def test_a_pinned_version_is_featurized(ptk: Line, tmp_path: Path) -> None:
+    pq.write_table(trips((0.1, 0.2)), tmp_path / "mine.parquet")
+    arguments = (str(tmp_path / "mine.parquet"), "-o", str(tmp_path / "out.parquet"))
+    assert "taxi__speed__count" in ptk.run("featurize", "taxi.speed@v1", *arguments).stdout
+    assert "taxi.speed v9" in ptk.run("featurize", "taxi.speed@v9", *arguments, code=2).stderr

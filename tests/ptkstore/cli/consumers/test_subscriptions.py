@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ptkstore.cli.consumers.subscriptions import attempts_for_people
 from ptkstore.domain.subscriptions import DeadLetter
 from tests.support.cases import case
 from tests.support.command_line import Line
@@ -98,3 +99,35 @@ def test_what_is_unknown_is_named(ptk: Line) -> None:
     ]:
         with case(str(words)):
             assert NOBODY in ptk.refused(*words, code=2)
+
+
+def test_a_test_event_that_is_not_taken_is_a_failure_of_the_command(
+    ptk: Line, webhook_receiver: WebhookReceiver
+) -> None:
+    made = ptk.json("subscribe", PTK, "--endpoint", webhook_receiver.endpoint())
+    webhook_receiver.trust(made["secret"])
+    assert "took the test event" in ptk.run("subscription", "test", made["id"]).stdout
+    webhook_receiver.answer_next(2, 500)
+    refused = ptk.run("subscription", "test", made["id"], code=1)
+    assert "did not take the test event: status-5xx" in refused.stdout
+    assert ptk.json("subscription", "test", made["id"], code=1)["delivered"] is False
+    assert "test events are not listed" in ptk.run("subscription", "attempts", made["id"]).stdout
+
+
+def test_attempts_tell_the_second_at_which_they_were_made() -> None:
+    made = {
+        "version": 4,
+        "attempt": 2,
+        "delivered": False,
+        "code": "status-5xx",
+        "status": 500,
+        "seconds": 0.0,
+    }
+    again = {**made, "at": "2026-01-06T09:04:13.342944+00:00", "redelivered": True}
+    (row,) = attempts_for_people([again])
+    assert row == {
+        "at_utc": "2026-01-06 09:04:13",
+        "version": "4 again",
+        "attempt": 2,
+        "answer": "refused: 500 in under 0.1 s",
+    }

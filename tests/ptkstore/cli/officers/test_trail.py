@@ -133,6 +133,7 @@ NO_ACTS = {
         "room_for_more",
         "loss_parts",
         "newest_versions",
+        "newest_times",
         "assurance_on",
     ),
     *(
