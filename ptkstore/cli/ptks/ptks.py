@@ -15,12 +15,12 @@ from ptkstore.cli.ptks.profiles import print_profile, profile_json
 from ptkstore.cli.ptks.shown import print_lists, print_ptk, print_values, values_document
 from ptkstore.cli.tables import HASH_SHOWN, minute
 from ptkstore.domain.accounting.assurances import assured, assured_in
+from ptkstore.domain.catalog_search import corrected, has_words, near_ptks, words_of
 from ptkstore.domain.fields import declared_json
+from ptkstore.domain.guarantee_sentences import guarantee_sentence
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
-from ptkstore.domain.ptks.guarantees import guarantee_sentence
 from ptkstore.domain.ptks.ptks import LATER_FIELDS, PtkSpec
-from ptkstore.domain.ptks.search import corrected, has_words, near_ptks, words_of
 from ptkstore.domain.versions.provenance import is_local
 from ptkstore.errors import Deregistered, NotAllowed, UnknownName
 from ptkstore.sdk import Store

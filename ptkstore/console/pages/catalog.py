@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.accounting.assurances import Assurance
+from ptkstore.domain.catalog_search import corrected, features_in, has_words, near_ptks, words_of
 from ptkstore.domain.identity import Principal
 from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.search import corrected, features_in, has_words, near_ptks, words_of
 
 PTKS_SHOWN = 500
 QUERY_MOST = 100

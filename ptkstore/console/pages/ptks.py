@@ -17,8 +17,8 @@ from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
 from ptkstore.console.pages.version_lines import version_line
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
 from ptkstore.domain.causes import CAUSES
+from ptkstore.domain.guarantee_sentences import guarantee_sentence
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.domain.ptks.guarantees import guarantee_sentence
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
 from ptkstore.domain.versions.provenance import provenance_in

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from ptkstore.console.pages import catalog
+from ptkstore.domain import catalog_search as search
 from ptkstore.domain.identity import STREAM_ROLES, Role
-from ptkstore.domain.ptks import search
 from tests.support.api_server import Api
 from tests.support.builders import ptk_spec
 from tests.support.console_pages import HOSTILE, seen, signed_in

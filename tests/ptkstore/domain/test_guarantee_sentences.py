@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.ptks.guarantees import guarantee_sentence
+from ptkstore.domain.guarantee_sentences import guarantee_sentence
 from tests.support.builders import ptk_spec
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ptkstore.domain.ptks.search import corrected, has_words, words_of
+from ptkstore.domain.catalog_search import corrected, has_words, words_of
 from tests.support.builders import ptk_spec
 
 SPEED = replace(ptk_spec(), description="Mean speed by hour of day")
