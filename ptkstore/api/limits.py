@@ -20,6 +20,7 @@ class Limits:
     exchange_body: int = EXCHANGE_BYTES_MAX
     exchanges_read: int = 4  # of those beyond `json_body`, at once
     exchanges_at_once: int = 2  # worked on: of a team half as many, so at least two
+    report_body: int = 16 * MIB  # of the console's check of a report, which itself takes half of it
     ingest_body: int = 64 * MIB
     ingest_rows: int = 1_000_000
     ingest_decoded: int = 512 * MIB  # rows as columns in memory

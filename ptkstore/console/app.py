@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from ptklib.doc_pages import site_address
 from ptkstore.console.actions.routes import ActionRoutes
+from ptkstore.console.checks import Checks
 from ptkstore.console.cookies import SESSION, cookie_of
 from ptkstore.console.downloads import Reports
 from ptkstore.console.entrance import Entrance
@@ -164,6 +165,7 @@ class Console:
                     "stream",
                 ),
                 Route("/streams/{name}/report.{form}", self._download),
+                Checks(service, identity, self).route(),
                 *self._actions.routes(),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},

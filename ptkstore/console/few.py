@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from ptkstore.application.operations.team_shares import TeamShares
@@ -29,6 +30,15 @@ class Few:
             all_taken="as many of these as may be are being made",
         )
 
+    @contextmanager
+    def place(self, team: str) -> Iterator[None]:
+        """Take a place for a team, for a while; raise `Unavailable` or `TooManyRequests` if there is none."""
+        self._shares.take(team)
+        try:
+            yield
+        finally:
+            self._shares.give_back(team)
+
     def guarding(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
         """Return the call, which raises `Unavailable` while all places are taken, or all of the caller's team.
 
@@ -36,11 +46,7 @@ class Few:
         """
 
         def guarded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            team = next(one.team for one in args if isinstance(one, Principal))
-            self._shares.take(team)
-            try:
+            with self.place(next(one.team for one in args if isinstance(one, Principal))):
                 return call(*args, **kwargs)
-            finally:
-                self._shares.give_back(team)
 
         return guarded

@@ -15,6 +15,7 @@ from ptkstore.api.problems import Interrupted, answer, plain_problem
 from ptkstore.api.requests.routers import PREFIX
 
 _OF_STREAM = re.compile(rf"{PREFIX}/streams/[^/]+/(ingest|admission|exchange)")
+_OF_CHECK = re.compile(r"/console/streams/[^/]+/check")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -72,7 +73,7 @@ class Bounds:
         """How long a body may be; what is longer than most others is read once it is known who sends it."""
         match = _OF_STREAM.fullmatch(path)
         if match is None:
-            return self._limits.json_body
+            return self._limits.report_body if _OF_CHECK.fullmatch(path) else self._limits.json_body
         return self._limits.ingest_body if match[1] == "ingest" else self._limits.exchange_body
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,9 +7,14 @@ from typing import Any
 from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ledger.reports import loss_json
+from ptkstore.domain.streams.guarantees import Protected, protections
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from ptkstore.sdk.documents.resources import odometers_document
 from ptkstore.sdk.reports.formats import FORMATS
+from ptkstore.sdk.reports.words import in_words, limits, shown_loss
 
 PARTIES_SHOWN = 200
 
@@ -22,9 +27,16 @@ class Officers(Reads):
         named = Named(stream=formed("stream", name))
         self._identity.permit(who, Action.LEDGER_VERIFY, named)
         check = self._service.verify_ledger(name)
-        odometers = odometers_document(self._service.odometers(name))
+        counted = self._service.odometers(name)
+        odometers = odometers_document(counted)
+        stream = self._service.stream(name)
+        policy = stream.policy
         return {
             "name": name,
+            "losses": None if policy.on_devices else self._losses(name, policy, counted.stream.guarantee),
+            "owner": stream.team,
+            "grants": self._identity.grants(stream=name)[:PARTIES_SHOWN],
+            "receivers": self._receivers(name),
             "entries": check.entries,
             "blocks": check.blocks,
             "faults": list(check.faults),
@@ -37,3 +49,43 @@ class Officers(Reads):
             "public_key": self._service.report_key(),
             "formats": list(FORMATS) if self._may(who, Action.LEDGER_EXPORT, named) else [],
         }
+
+    def _losses(self, name: str, policy: Policy, spent: Loss) -> dict[str, Any]:
+        """What a record and a person have lost, and lose once all budget is spent, with a sentence in words."""
+        windows = len(self._service.windows(name))
+        now = [_protected(one) for one in protections(policy, spent, windows)]
+        most = [_protected(one) for one in protections(policy, policy.capacity, windows)]
+        unit = 0 if policy.privacy_unit is PrivacyUnit.RECORD else -1
+        rows = [
+            (had["who"], shown_loss(had), shown_loss(will), had["rule"])
+            for had, will in zip(now, most, strict=True)
+        ]
+        return {
+            "rows": rows if windows > 1 else rows[:2],
+            "words": None if policy.sharing.contexts else in_words(now[unit], most[unit]),
+            "limits": limits(
+                {"privacy_unit": policy.privacy_unit, "minimum_assurance": policy.minimum_assurance}
+            ),
+        }
+
+    def _receivers(self, name: str) -> list[dict[str, Any]]:
+        """The teams that are sent each version of the stream's PTKs, and how far; never where to."""
+        found: list[dict[str, Any]] = []
+        for spec in self._service.ptks():
+            if spec.stream != name or len(found) >= PARTIES_SHOWN:
+                continue
+            found += (
+                {
+                    "ptk_id": spec.ptk_id,
+                    "team": one.subscription.team,
+                    "by": "Redis stream" if one.subscription.stream_key else "webhook",
+                    "version": one.heard_of_version,
+                    "status": one.subscription.status,
+                }
+                for one in self._service.subscriptions(spec.ptk_id, limit=PARTIES_SHOWN)
+            )
+        return found[:PARTIES_SHOWN]
+
+
+def _protected(one: Protected) -> dict[str, str]:
+    return {"who": one.who, "rule": one.rule, **loss_json(one.loss)}

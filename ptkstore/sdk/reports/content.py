@@ -15,7 +15,7 @@ from ptkstore.domain.accounting.local import ALL_PTKS, LIMITED
 from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.counting import counted, spoken
-from ptkstore.sdk.reports.words import in_words, limits
+from ptkstore.sdk.reports.words import in_words, limits, shown_loss
 
 BLOCKS_SHOWN = 100
 
@@ -101,10 +101,12 @@ def _worst(report: Mapping[str, Any]) -> Section:
     of = report["guarantee"]["all_lines_together"] if several else promised
     one = " of one context" if report["guarantee"].get("contexts") else ""
     parts: list[Text | Table] = [
-        Text(f"Worst block: {_loss(spent['guarantee'])} lost, of {_loss(of)} promised ({where})."),
+        Text(f"Worst block: {shown_loss(spent['guarantee'])} lost, of {shown_loss(of)} promised ({where})."),
         Table(
             ("who", "has lost at most", f"loses at most, once all budget{one} is spent", "how this follows"),
-            tuple((now["who"], _loss(now), _loss(most), now["rule"]) for now, most in _means(report)),
+            tuple(
+                (now["who"], shown_loss(now), shown_loss(most), now["rule"]) for now, most in _means(report)
+            ),
         ),
     ]
     if (contexts := report["guarantee"].get("contexts")) is None:
@@ -112,8 +114,8 @@ def _worst(report: Mapping[str, Any]) -> Section:
     else:
         explanation = contexts_sentence(
             contexts["names"],
-            _loss(contexts["summed_capacity"]),
-            _loss(spent["guarantee"]),
+            shown_loss(contexts["summed_capacity"]),
+            shown_loss(spent["guarantee"]),
             contexts["no_collusion"],
             rests_on=contexts["assumes"],
         )
@@ -132,7 +134,7 @@ def _local(report: Mapping[str, Any]) -> Section:
             ),
             Table(
                 ("who", "loses at most", "how this follows"),
-                tuple((one["who"], _loss(one), one["rule"]) for one in local["promised"]),
+                tuple((one["who"], shown_loss(one), one["rule"]) for one in local["promised"]),
             ),
             Text(f"Neighbours: {local['neighbours']}. It holds {local['holds']}."),
             Text(f"Losses compose by {local['composition']}. Proof: {local['proof']}."),
@@ -156,7 +158,7 @@ def _local_ptks(report: Mapping[str, Any]) -> Section:
     rows = tuple(
         (
             one["ptk"],
-            *(_loss(one[name]) for name in ("report", "one_weight", "so_far", "in_all")),
+            *(shown_loss(one[name]) for name in ("report", "one_weight", "so_far", "in_all")),
             one["clip"],
             one["noise"],
             one["specification"][:12],
@@ -165,10 +167,10 @@ def _local_ptks(report: Mapping[str, Any]) -> Section:
     )
     together = (
         ALL_PTKS,
-        "at most " + _loss(local["report_limit"]),
+        "at most " + shown_loss(local["report_limit"]),
         "",
-        _loss(local["so_far"]),
-        _loss(local["in_all"]),
+        shown_loss(local["so_far"]),
+        shown_loss(local["in_all"]),
     )
     return Section(
         "PTKs, each per device",
@@ -214,10 +216,12 @@ def _promise(report: Mapping[str, Any]) -> Section:
 
 def _capacities(guarantee: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a block may lose. Each context has all of it, so contexts add up; reserved shares are a part of it."""
-    block = _loss(guarantee["per_block"])
-    lines = [(line, _loss(loss)) for line, loss in guarantee["lines"].items() if len(guarantee["lines"]) > 1]
+    block = shown_loss(guarantee["per_block"])
+    lines = [
+        (line, shown_loss(loss)) for line, loss in guarantee["lines"].items() if len(guarantee["lines"]) > 1
+    ]
     if contexts := guarantee.get("contexts"):
-        summed = _loss(contexts["summed_capacity"])
+        summed = shown_loss(contexts["summed_capacity"])
         return [
             ("each block may lose in each context", block),
             ("each block may lose in all contexts together", summed),
@@ -266,10 +270,10 @@ def _blocks(report: Mapping[str, Any]) -> Section:
             _place(row),
             row["line"],
             row["state"] + (", in doubt" if row["in_doubt"] else ""),
-            _loss(row["spent"]["guarantee"]),
-            *([_loss(row["library"]), _loss(row["asserted"])] if shares else []),
-            _loss(row["reserved"]),
-            _loss(row["capacity"]),
+            shown_loss(row["spent"]["guarantee"]),
+            *([shown_loss(row["library"]), shown_loss(row["asserted"])] if shares else []),
+            shown_loss(row["reserved"]),
+            shown_loss(row["capacity"]),
         )
         for row in blocks[:BLOCKS_SHOWN]
     )
@@ -339,22 +343,7 @@ def _by_loss(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
 
 
 def _figures(spent: Mapping[str, Any]) -> Sequence[str]:
-    return [_loss(spent[name]) for name in ("guarantee", "basic", "tight")]
-
-
-def _loss(loss: Mapping[str, str]) -> str:
-    """As people read it; rounded up, so that no figure is better than it is."""
-    epsilon, delta = Decimal(loss["epsilon"]), Decimal(loss["delta"])
-    shown = f"ε {_rounded(epsilon)}"
-    return shown if not delta else f"{shown}, δ {_rounded(delta)}"
-
-
-def _rounded(amount: Decimal) -> str:
-    if not amount:
-        return "0"
-    step = Decimal(1).scaleb(amount.adjusted() - 5)
-    shown = (amount / step).to_integral_value("ROUND_CEILING") * step
-    return f"{shown.normalize():f}" if shown >= Decimal("0.0001") else f"{shown.normalize():e}"
+    return [shown_loss(spent[name]) for name in ("guarantee", "basic", "tight")]
 
 
 def _place(row: Mapping[str, Any]) -> str:

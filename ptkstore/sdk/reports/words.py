@@ -48,6 +48,21 @@ def limits(policy: Mapping[str, Any]) -> tuple[str, ...]:
     return (*_ALWAYS, *about)
 
 
+def shown_loss(loss: Mapping[str, str]) -> str:
+    """Write a loss as people read it; rounded up, so that no figure is better than it is."""
+    epsilon, delta = Decimal(loss["epsilon"]), Decimal(loss["delta"])
+    shown = f"ε {_rounded(epsilon)}"
+    return shown if not delta else f"{shown}, δ {_rounded(delta)}"
+
+
+def _rounded(amount: Decimal) -> str:
+    if not amount:
+        return "0"
+    step = Decimal(1).scaleb(amount.adjusted() - 5)
+    shown = (amount / step).to_integral_value("ROUND_CEILING") * step
+    return f"{shown.normalize():f}" if shown >= Decimal("0.0001") else f"{shown.normalize():e}"
+
+
 def _times(loss: Mapping[str, Any]) -> str:
     """Write the factor of a loss, rounded up."""
     epsilon, delta = float(Decimal(loss["epsilon"])), Decimal(loss["delta"])

@@ -45,6 +45,39 @@ def test_an_officer_sees_the_check_the_exposure_the_losses_and_the_key(api: Api)
     assert exports(api) == []  # a look exports nothing
 
 
+def test_the_first_answer_is_what_can_be_learnt_about_one_person(api: Api) -> None:
+    api.world.publish(1)
+    page = signed_in(api, Role.OFFICER).get(PAGE).text
+    text = re.sub(r"\s+", " ", seen(signed_in(api, Role.OFFICER).get(PAGE)).text)
+    assert page.index("learnt about one person") < page.index("Check of the ledger")
+    assert "one recordε 0.1ε 1the loss of one block" in text
+    assert "at most 1.11 times as likely" in text
+    assert "Other streams. Each has a report and a budget of its own" in text
+
+
+def test_an_officer_sees_who_reads_and_where_nothing_is_sent_to(api: Api) -> None:
+    api.world.stream("other")
+    api.world.register("hidden", stream="other")
+    api.world.service.subscribe_to_ptk("taxi.hidden", "http://127.0.0.1:9/other", team="taxi")
+    api.grant("ads", "taxi", Role.CONSUMER)
+    api.grant("law", "*", Role.OFFICER)
+    api.grant("rest", "other", Role.CONSUMER)
+    client = api.client(api.token(Role.CONSUMER, team="ads"))
+    made = client.post(
+        "/v1/subscriptions", json={"ptk_id": "taxi.speed", "endpoint": "http://127.0.0.1:9/secret-path"}
+    )
+    assert made.status_code == 201
+    page = signed_in(api, Role.OFFICER, team="law").get(PAGE).text
+    text = re.sub(r"\s+", " ", seen(signed_in(api, Role.OFFICER, team="law").get(PAGE)).text)
+    assert "adsconsumertaxi" in text
+    assert "lawofficerevery stream" in text
+    assert "taxi.speedadswebhook1ok" in text
+    assert "rest" not in re.findall(r"<th[^>]*>([^<]*)<", page)
+    assert "secret-path" not in page
+    assert "taxi.hidden" not in page
+    assert made.json()["id"] not in page
+
+
 def test_an_administrator_sees_it_without_reports_and_others_do_not(api: Api) -> None:
     page = signed_in(api, Role.ADMINISTRATOR, team="operators").get(PAGE)
     assert page.status_code == 200

@@ -33,6 +33,7 @@ _ASKED = (
     Action.STATE_TRACE,
     Action.BUDGET_READ,
     Action.LEDGER_EXPORT,
+    Action.LEDGER_VERIFY,
     Action.STREAM_RECOMMEND,
     Action.AUDIT_READ,
     Action.GRANT_LIST,
@@ -105,6 +106,7 @@ class StreamPage(StreamWindows, StreamBudgets, StreamPeople):
             "schema": schema_rows(stream),
             "policy": policy_rows(stream),
             "history": self._history(name) if Action.AUDIT_READ in may else None,
+            "for_officers": Action.LEDGER_VERIFY in may,
             "grants": self._grants(stream, may) if Action.GRANT_LIST in may else None,
             "ptks": self._lines(ptks, newest or {}),
         }
