@@ -11,7 +11,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ledger.reports import loss_json
 from ptkstore.domain.streams.guarantees import Protected, protections
-from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.sdk.documents.resources import odometers_document
 from ptkstore.sdk.reports.formats import FORMATS
 from ptkstore.sdk.reports.words import in_words, limits, shown_loss

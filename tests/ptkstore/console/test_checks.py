@@ -15,6 +15,7 @@ from ptkstore.console import checks
 from ptkstore.console.checks import REPORT_BYTES_MAX, UPLOADS_OF_A_TEAM, fields_of
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ledger.reports import signed
+from ptkstore.sdk.documents.ledgers import check_report
 from ptkstore.sdk.reports.pages import report_page
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, seen, signed_in
@@ -152,7 +153,7 @@ def test_the_bytes_of_a_file_are_those_that_were_sent() -> None:
 
 def test_few_files_are_read_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     client, started, go_on = signed_in(api, Role.OFFICER), threading.Semaphore(0), threading.Event()
-    key, check = seen(client.get(OFFICER)).fields["form_key"], checks.check_report
+    key, check = seen(client.get(OFFICER)).fields["form_key"], check_report
 
     def slow(*given: Any) -> Any:
         started.release()
