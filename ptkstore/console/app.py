@@ -85,7 +85,7 @@ class Console:
         self._identity, self._admit = identity, admit
         self._pages = pages = Pages(service, identity, health, seeks)
         self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE)
-        self._actions = ActionRoutes(service, identity, self, PREFIX)
+        self._actions = ActionRoutes(service, identity, self, PREFIX, seeks)
         self._sessions = Sessions()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),

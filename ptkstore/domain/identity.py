@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -38,6 +38,16 @@ class Role(StrEnum):
 
 
 STREAM_ROLES = frozenset(Role) - {Role.ADMINISTRATOR}
+
+ROLE_TEXTS: Mapping[Role, str] = {
+    Role.PRODUCER: "sends rows, closes windows, has users forgotten",
+    Role.DEVELOPER: "registers PTKs for the own team, plans rows, reads budgets, subscribes, looks features up",
+    Role.CONSUMER: "looks features up, reads published states, subscribes",
+    Role.OFFICER: "reads budgets, exposure and the ledger, exports signed reports, has users forgotten",
+    Role.DEVICE_GATEWAY: "gets tickets for devices, and sees nothing else: the backend of an app",
+    Role.ADMINISTRATOR: "creates streams, teams, tokens and grants, reads the trail",
+}
+"""What each role is for."""
 
 
 class Reach(StrEnum):

@@ -23,8 +23,8 @@ class Field:
     ----------
     parse : callable
         Turns the text that was sent into a value. Raises ValueError.
-    options : sequence of str
-        The values to choose from. Without any, all text is accepted.
+    options : mapping of str to str
+        The values to choose from, each with what it means. Without any, all text is accepted.
     """
 
     name: str
@@ -33,18 +33,19 @@ class Field:
     first: str = ""
     required: bool = False
     parse: Callable[[str], Any] = str
-    options: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request: who asks for what, of which thing."""
+    """One request: who asks for what, of which thing, and whether near names may be sought for it."""
 
     service: Service
     identity: Identity
     who: Principal
     names: Mapping[str, str]
     document: Any
+    seeks: Callable[[], bool]
 
     def __getitem__(self, name: str) -> str:
         """Return the value of a parameter of the path."""
@@ -79,6 +80,8 @@ class Act:
         True if each call makes something new, and shows a secret once.
     once : bool
         True if a call that is repeated later may do something else than the first one did.
+    leads_to : callable, optional
+        Returns the page that shows the change, where that depends on the fields.
     """
 
     path: str
@@ -95,6 +98,7 @@ class Act:
     secret: bool = False
     asks_outside: bool = False
     once: bool = False
+    leads_to: Callable[[Ask], str] | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -108,6 +112,10 @@ class Act:
     def named(self, names: Mapping[str, str]) -> Named:
         """Return the names that the table of roles is asked about."""
         return Named(**names)
+
+    def lacks(self, sent: Mapping[str, str]) -> bool:
+        """Return whether a required field was not sent at all, as when a page leads here with what it knows."""
+        return any(one.required and one.name not in sent for one in self.fields)
 
     def document(self, sent: Mapping[str, str]) -> Any:
         """Read the fields as the document of the HTTP API. `InvalidRequest` names the field and repeats no value."""

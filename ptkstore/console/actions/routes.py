@@ -91,10 +91,28 @@ class Frame(Protocol):
 
 
 class ActionRoutes:
-    """Routes for every action of the table."""
+    """Routes for every action of the table.
 
-    def __init__(self, service: Service, identity: Identity, frame: Frame, prefix: str) -> None:
+    Parameters
+    ----------
+    frame : Frame
+        What pages of actions use of the console.
+    prefix : str
+        The path below which the console is.
+    seeks : callable
+        Whether near names may be sought for one more unknown name now.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        identity: Identity,
+        frame: Frame,
+        prefix: str,
+        seeks: Callable[[], bool],
+    ) -> None:
         self._service, self._identity, self._frame, self._prefix = service, identity, frame, prefix
+        self._seeks = seeks
         self._confirmations = Confirmations()
 
     @cached_property
@@ -169,16 +187,18 @@ class ActionRoutes:
             "fields": fields,
             "problem": "",
         }
-        if not sent and act.fields:
-            first = {one.name: one.first for one in act.fields}
+        if act.fields and (not sent or act.lacks(sent)):
+            first = {one.name: fields[one.name] or one.first for one in act.fields}
             return self._page(request, who, session, "ask.html", **{**shown, "fields": first})
-        ask = Ask(self._service, self._identity, who, names, None)
+        ask = Ask(self._service, self._identity, who, names, None, self._seeks)
         try:
             ask = replace(ask, document=act.document(fields))
             says = act.says(ask)
         except e.InvalidRequest as error:
+            request.state.code = error.code
             shown["problem"] = str(error)
-            return self._page(request, who, session, "ask.html", status=400, **shown)
+            status = 404 if isinstance(error, e.UnknownName) else 400
+            return self._page(request, who, session, "ask.html", status=status, **shown)
         key = self._confirmations.key(session.form_key, request.url.path, fields)
         return self._page(request, who, session, "confirm.html", says=says, confirm=key, **shown)
 
@@ -200,7 +220,7 @@ class ActionRoutes:
             request.state.code = FORM_REFUSED
             shown = _refused(act, _NOT_OURS, FORM_REFUSED, back)
             return self._page(request, who, session, "refused.html", status=403, **shown)
-        ask = Ask(self._service, self._identity, who, names, act.document(fields))
+        ask = Ask(self._service, self._identity, who, names, act.document(fields), self._seeks)
         subject = subject_of(act.kind, act.about(ask))
         with self._identity.recorded(act.action, subject, request.state.request_id, who):
             done, again = self._once(act, ask, f"console-{name}", request.url.path, fields)
@@ -209,7 +229,7 @@ class ActionRoutes:
                 request, who, session, "secret.html", act=act, done=done, again=again, back=back
             )
         self._frame.leave_message(request, done.message)
-        return RedirectResponse(back, 303)
+        return RedirectResponse(back if act.leads_to is None else self._prefix + act.leads_to(ask), 303)
 
     def _once(self, act: Act, ask: Ask, key: str, path: str, fields: Mapping[str, str]) -> tuple[Done, bool]:
         """Do it unless this confirmation was sent before; a secret is shown to the first alone."""

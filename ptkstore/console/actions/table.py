@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ptkstore.console.actions import grants
 from ptkstore.console.actions.acts import Act, Ask, Done, Field, version, yes
 from ptkstore.domain.fields import time_of
-from ptkstore.domain.identity import STREAM_ROLES, Action, Grant, Role
+from ptkstore.domain.identity import Action
 from ptkstore.domain.subscriptions import TEST_TYPE
 from ptkstore.sdk.subscriptions import overlap_of
 from ptkstore.wire.identity import GrantIn
@@ -16,7 +17,7 @@ from ptkstore.wire.streams import CloseIn
 from ptkstore.wire.subscriptions import EnableIn, RedeliverIn, RotateSecretIn
 
 _PAGE: Final = "/subscriptions/{subscription_id}"
-_CHOICE: Final = ("yes", "no")
+_CHOICE: Final = {"yes": "", "no": ""}
 
 
 def _subscription(ask: Ask) -> str:
@@ -131,49 +132,6 @@ def _close(ask: Ask) -> Done:
     numbers = ", ".join(str(window.index) for window in closed)
     return Done(f"Closed windows of {ask['stream']}: {numbers}." if closed else "No window was due.")
 
-
-def _grant_of(ask: Ask) -> Grant:
-    return Grant(ask.document.team, ask.document.stream, Role(ask.document.role))
-
-
-def _grant_text(ask: Ask) -> str:
-    team = "every team" if ask.document.team == "*" else f"the team {ask.document.team}"
-    stream = "every stream" if ask.document.stream == "*" else f"the stream {ask.document.stream}"
-    return f"{team} the role {ask.document.role} on {stream}"
-
-
-def _grant_says(ask: Ask) -> Sequence[str]:
-    _grant_of(ask)
-    return (f"You give {_grant_text(ask)}. It holds from the next request on.",)
-
-
-def _grant(ask: Ask) -> Done:
-    ask.identity.grant(_grant_of(ask))
-    return Done(f"You gave {_grant_text(ask)}.")
-
-
-def _revoke_says(ask: Ask) -> Sequence[str]:
-    _grant_of(ask)
-    return (
-        f"You take from {_grant_text(ask)}. It ends with the next request.",
-        "Subscriptions of a team that loses its role get no more messages.",
-    )
-
-
-def _revoke(ask: Ask) -> Done:
-    ask.identity.withdraw(_grant_of(ask))
-    return Done(f"You took from {_grant_text(ask)}.")
-
-
-def _grant_subject(ask: Ask) -> str:
-    return f"{ask.document.team}/{ask.document.stream}/{ask.document.role}"
-
-
-_GRANT_FIELDS: Final = (
-    Field("team", "Team", "a name, or * for all teams, who can be consumers only", required=True),
-    Field("stream", "Stream", "a name, or * for all streams", required=True),
-    Field("role", "Role", required=True, options=sorted(STREAM_ROLES)),
-)
 
 ACTS: Final = (
     Act(
@@ -301,12 +259,13 @@ ACTS: Final = (
         "Give a role",
         "Give the role",
         "grant",
-        _grant_subject,
+        grants.subject,
         GrantIn,
-        _grant_says,
-        _grant,
+        grants.add_says,
+        grants.add,
         "/act/grants/add",
-        _GRANT_FIELDS,
+        grants.FIELDS,
+        leads_to=grants.page_of,
     ),
     Act(
         "/grants/remove",
@@ -314,11 +273,12 @@ ACTS: Final = (
         "Take a role away",
         "Take the role away",
         "grant",
-        _grant_subject,
+        grants.subject,
         GrantIn,
-        _revoke_says,
-        _revoke,
+        grants.remove_says,
+        grants.remove,
         "/act/grants/remove",
-        _GRANT_FIELDS,
+        grants.FIELDS,
+        leads_to=grants.page_of,
     ),
 )

@@ -211,7 +211,7 @@ def _promise(report: Mapping[str, Any]) -> Section:
         Text(f"Neighbours: {guarantee['neighbours']}."),
         Text(f"Losses compose by {guarantee['composition']}."),
     )
-    return Section("What is promised", (*sentences, Table(("policy", ""), tuple(facts))))
+    return Section("What is promised", (*sentences, Table(("policy", "value"), tuple(facts))))
 
 
 def _capacities(guarantee: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -247,7 +247,7 @@ def _assured(party: Mapping[str, Any]) -> str:
 
 
 def _parties(report: Mapping[str, Any]) -> Section:
-    header = ("", "assurance", "releases", "spent", "basic", "tight")
+    header = ("who", "assurance", "releases", "spent", "basic", "tight")
     rows = [
         (name, _assured(one), str(one["spent"]["releases"]), *_figures(one["spent"]))
         for kind in ("ptk", "team")
@@ -304,7 +304,7 @@ def _journal(report: Mapping[str, Any]) -> Section:
         *ends,
     )
     advice = Text("The last digest of one report must be in the journal of the next.")
-    return Section("The journal", (Table(("chain", ""), facts), advice))
+    return Section("The journal", (Table(("chain", "value"), facts), advice))
 
 
 def _check(report: Mapping[str, Any], signature: Mapping[str, str], digest: str) -> Section:

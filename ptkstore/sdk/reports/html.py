@@ -35,7 +35,9 @@ def html_of(page: Page) -> bytes:
     parts = [_HEAD.format(title=escape(page.title), lead=escape(page.lead))]
     for section in page.sections:
         parts.append(f"<section><h2>{escape(section.heading)}</h2>\n")
-        parts += [_text(part) if isinstance(part, Text) else _table(part) for part in section.parts]
+        parts += [
+            _text(part) if isinstance(part, Text) else _table(part, section.heading) for part in section.parts
+        ]
         parts.append("</section>\n")
     return "".join((*parts, "</main></body></html>\n")).encode()
 
@@ -45,10 +47,11 @@ def _text(part: Text) -> str:
     return f"<p{kind}>{escape(part.text)}</p>\n"
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, heading: str) -> str:
+    """The table below a heading; a wide one scrolls by itself, by keyboard as well."""
+    label = escape(f"{heading}: {table.header[0]}")
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>\n" for row in table.rows)
-    label = escape(table.header[0] or table.header[1])
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"

@@ -17,7 +17,7 @@ from ptkstore.console.actions.confirmations import LIFE_SECONDS, Confirmations
 from ptkstore.console.actions.table import ACTS
 from ptkstore.console.pages.deliveries import ATTEMPTS_SHOWN
 from ptkstore.domain.audit import AuditEntry
-from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.identity import ROLE_TEXTS, STREAM_ROLES, Role
 from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from tests.support.api_server import Api
@@ -394,7 +394,9 @@ def test_a_new_secret_is_the_one_that_signs_and_its_page_is_not_kept(api: Api) -
         ("streams/taxi/close", {"until": "", "expire_unfinished": "no"}, 400, "invalid-request"),
         ("subscriptions/sub_0000000000000000/disable", {}, 404, "unknown-name"),
         ("subscriptions/%00/disable", {}, 404, "unknown-name"),
-        ("grants/add", {"team": "none", "stream": "taxi", "role": "officer"}, 404, "unknown-name"),
+        ("grants/add", {"team": "none", "stream": "taxi", "role": "officer"}, 404, None),
+        ("grants/add", {"team": "ads", "stream": "none", "role": "officer"}, 404, None),
+        ("grants/remove", {"team": "none", "stream": "taxi", "role": "officer"}, 404, "unknown-name"),
         ("grants/add", {"team": "*", "stream": "taxi", "role": "officer"}, 400, None),
         ("grants/add", {"team": "<b>", "stream": "taxi", "role": "officer"}, 400, None),
         ("grants/add", {"team": "ads", "stream": "taxi", "role": "administrator"}, 400, None),
@@ -411,7 +413,8 @@ def test_a_refusal_says_why_and_its_code(
         page = client.post(f"/console/act/{path}", data=seen(page).fields)
     assert page.status_code == status, page.text
     if code is None:  # the form again, with what is wrong in it
-        assert "not as it should be" in page.text or "consumers only" in page.text
+        wrong = ("not as it should be", "consumers only", "there is no team", "there is no stream")
+        assert any(one in page.text for one in wrong)
     else:
         assert f"<code>{code}</code>" in page.text
     assert "<b>" not in page.text
@@ -424,6 +427,45 @@ def test_a_version_is_named_by_its_number_or_as_the_command_line_names_it(api: A
     client = signed_in(api, made.role)
     assert post(client, made, confirmed(client, made)).status_code == 303
     assert "repeats version 1" in unescape(client.get("/console/ptks/taxi.speed").text)
+
+
+def test_a_form_for_a_role_begins_with_the_stream_that_led_to_it_and_explains_each_role(api: Api) -> None:
+    client = signed_in(api, Role.ADMINISTRATOR)
+    (link,) = re.findall(r'href="(/console/act/grants/add[^"]*)"', client.get("/console/streams/taxi").text)
+    page = client.get(link)
+    assert (page.status_code, 'role="alert"' in page.text) == (200, False)
+    assert (seen(page).fields["stream"], seen(page).fields["team"]) == ("taxi", "")
+    assert seen(page).tags.count("legend") == 1
+    assert " checked" not in page.text
+    for role in STREAM_ROLES:
+        assert f"{role.value} {ROLE_TEXTS[role]}" in seen(page).text
+    assert ROLE_TEXTS[Role.ADMINISTRATOR] not in seen(page).text
+    chosen = client.get(link, params={"stream": "taxi", "role": "officer"}).text
+    assert 'value="officer" checked' in chosen
+
+
+def test_an_unknown_team_is_told_of_in_the_form_with_the_one_that_may_be_meant(api: Api) -> None:
+    client, pace = signed_in(api, Role.ADMINISTRATOR), api.app.state.near_names
+    api.identity.create_team("press")
+    asked = {"team": "pres", "stream": "taxi", "role": "consumer"}
+    page = client.get("/console/act/grants/add", params=asked)
+    assert page.status_code == 404
+    assert "there is no team 'pres'; did you mean 'press'?" in seen(page).text
+    assert 'value="consumer" checked' in page.text
+    page = client.get("/console/act/grants/add", params={**asked, "team": "ads", "stream": "taxii"})
+    assert "there is no stream 'taxii'; did you mean 'taxi'?" in seen(page).text
+    pace._left, pace._per_second = 0.0, 0.0
+    page = client.get("/console/act/grants/add", params=asked)
+    assert "did you mean" not in page.text
+    developer = signed_in(api, Role.DEVELOPER).get("/console/act/grants/add", params=asked)
+    assert (developer.status_code, "press" in developer.text) == (403, False)
+
+
+def test_a_given_role_is_shown_on_the_page_of_its_stream(api: Api) -> None:
+    client = signed_in(api, Role.ADMINISTRATOR)
+    for name, place in (("taxi", "/console/streams/taxi#grants"), ("*", "/console/")):
+        made = replace(case("grant", api), fields={"team": "ads", "stream": name, "role": "consumer"})
+        assert post(client, made, confirmed(client, made)).headers["location"] == place
 
 
 def test_another_team_sees_nothing_to_act_on(api: Api) -> None:

@@ -18,6 +18,7 @@ from ptkstore.ports.row_processes import RunFailed
 from tests.services.chromium import Tab, chromium, executable, tab
 from tests.support.api_server import Api
 from tests.support.console_pages import session_cookie
+from tests.support.console_tours import PAGES, SCHEMES, WIDTHS, can_be_read_by_everybody, sign_in
 from tests.support.plugins.lacking import needs
 from tests.support.world import DAY, ORIGIN, STREAM, trips
 
@@ -25,42 +26,6 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium")),
 ]
-PAGES = (
-    *(
-        "",
-        "streams/taxi",
-        "streams/taxi?by=ptk",
-        "streams/taxi/windows/3",
-        "ptks",
-        "ptks?q=sped",
-        "ptks?q=hours&epsilon=0.3",
-        "ptks?q=nothing+at+all",
-        "ptks?tag=adz",
-        "ptks?tag=ads&age=7",
-        "lookup",
-        "lookup?q=sped",
-        "ptks/taxi.speed",
-        "ptks/taxi.speed?version=3&find=1&plot=speed_mean&sort=count&order=down",
-        "ptks/taxi.waits_long",
-        "ptks/taxi.speed/lookup",
-        "ptks/taxi.speed/diff?one=3&other=4",
-        "deliveries",
-        "streams/rides/queue",
-    ),
-    *(
-        "streams/rides/simulation?rate=0.5&windows=20&seed=1&scheduler=conserve&scheduler=guided",
-        "streams/taxi/officer",
-        "subscriptions/SUBSCRIPTION",
-        "act/subscriptions/SUBSCRIPTION/rotate?overlap_hours=1",
-        "act/ptks/taxi.speed/rollback",
-        "act/ptks/taxi.speed/rollback?to=v2",
-        "act/ptks/taxi.speed/deregister",
-        "act/streams/taxi/close",
-        "act/grants/add",
-    ),
-)
-WIDTHS = (390, 1_280)  # a phone and a desk
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 DESCRIPTION = "Mean speed by hour of the day. <script>document.title='taken'</script>"
 
 
@@ -122,11 +87,6 @@ def page(api: Api, browser: Browser) -> Iterator[Tab]:
         yield one
 
 
-def sign_in(one: Tab, token: str) -> None:
-    one.page.get_by_label("API token").fill(token)
-    one.page.get_by_role("button", name="Sign in").click()
-
-
 def kept(one: Tab, name: str) -> None:
     """Leave a picture where CONSOLE_PICTURES says, for people to look at."""
     folder = os.environ.get("CONSOLE_PICTURES")
@@ -141,14 +101,6 @@ def test_the_session_is_out_of_reach_of_scripts_and_other_sites(page: Tab, api: 
     assert (session.get("httpOnly"), session.get("sameSite")) == (True, "Strict")
     assert session.get("path") == "/console"
     assert page.run("document.cookie") == ""
-
-
-def can_be_read_by_everybody(one: Tab) -> None:
-    """No error, no sideways scrolling, nothing that axe-core finds."""
-    assert one.wrong == []  # nothing that the policy had to stop
-    assert one.overflow == 0  # wide tables scroll by themselves
-    assert one.run("document.querySelectorAll('h1').length") == 1
-    assert one.violations() == ""
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

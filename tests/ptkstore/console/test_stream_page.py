@@ -365,7 +365,7 @@ def test_grants_are_for_administrators_and_lead_to_the_actions(api: Api) -> None
         200,
         True,
     )
-    assert 'href="/console/act/grants/add"' in page
+    assert 'href="/console/act/grants/add?stream=taxi"' in page
     for role in (Role.DEVELOPER, Role.PRODUCER, Role.CONSUMER, Role.OFFICER):
         page = signed_in(api, role).get(PAGE).text
         assert "Only administrators see who else has one" in page

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import (
     EVERY,
+    ROLE_TEXTS,
     STREAM_ROLES,
     Action,
     Grant,
@@ -28,6 +29,7 @@ from ptkstore.domain.identity import (
     text_of,
 )
 from ptkstore.errors import InvalidRequest
+from tests.architecture.source import REPOSITORY
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 SECRET = "s" * 43
@@ -178,3 +180,10 @@ def test_a_tokens_text_is_read_back_and_nothing_else_is() -> None:
 @pytest.mark.parametrize("name", [None, "", "a b", "x\ny", "alice@example.org", "a" * 201, "../x" * 9])
 def test_a_callers_own_text_does_not_enter_the_trail(name: str | None) -> None:
     assert subject_of("stream", name) == "stream"
+
+
+def test_the_reference_says_of_each_role_what_the_console_says() -> None:
+    page = (REPOSITORY / "docs/reference/http.md").read_text()
+    assert set(ROLE_TEXTS) == set(Role)
+    for role, text in ROLE_TEXTS.items():
+        assert f"| {role} | {text} |" in page

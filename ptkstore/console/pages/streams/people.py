@@ -63,7 +63,7 @@ class StreamPeople(Reads):
         return {
             "rows": own + given,
             "more": len(found) - len(given),
-            "add": f"{ACTIONS}/grants/add" if Action.GRANT_ADD in may else "",
+            "add": f"{ACTIONS}/grants/add?stream={stream.name}" if Action.GRANT_ADD in may else "",
         }
 
 

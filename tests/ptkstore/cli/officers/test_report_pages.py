@@ -88,7 +88,7 @@ def test_figures_have_the_words_of_the_command_line(world: World) -> None:
     world.register("speed", 0.25)
     world.publish(0)
     told = texts(page_of(exported(world)))
-    assert " | assurance | releases | spent | basic | tight" in told
+    assert "who | assurance | releases | spent | basic | tight" in told
     (meaning,) = [text for text in told if text.startswith("spent: ")]
     assert ["basic: " in meaning, "tight: " in meaning] == [True, True]
     assert "window | 1 day" in told
