@@ -32,6 +32,7 @@ from ptkstore.console.site import FirstUses
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.notices import code_page
 from ptkstore.errors import (
     NotAllowed,
     PtkStoreError,
@@ -97,6 +98,7 @@ class Console:
         self._templates.filters["time"] = shown_time
         self._templates.filters["meaning"] = meaning
         self._templates.filters["glossary_page"] = glossary_page
+        self._templates.filters["code_page"] = code_page
         self._templates.filters["site"] = partial(site_address, service.settings.docs_url)
         self._templates.filters["compact"] = compact
         self._templates.filters["assured"] = lambda document: assured_of(document).words()

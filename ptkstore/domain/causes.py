@@ -1,20 +1,17 @@
-"""What the fixed codes of trainings say: a sentence for each, and the page that explains it."""
+"""What the fixed codes of trainings and notices say: a sentence for each, and the page that explains it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-NOTICES_PAGE: Final = "docs/guide/operate.md#what-owners-are-told"
-"""The page with all codes, as a path in the repository like that of an error."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a training has no version; `page` says more."""
+    """What a code says; `page` says more. Without one it is the section of the code in the list of all codes."""
 
     sentence: str
-    page: str = NOTICES_PAGE
+    page: str = ""
 
 
 _SANDBOX: Final = "docs/guide/team-code.md#the-sandbox"
@@ -84,5 +81,23 @@ CAUSES: Final = {
         "Reports moved the average further than honest ones do. Devices begin anew around the last version.",
         "docs/guide/device-streams.md#an-average-that-moved-too-far",
     ),
+    "dead-letter": Cause("A version was not delivered after the last attempt. It can be sent again."),
+    "subscription-disabled": Cause(
+        "Its endpoint failed for ten days or wants no message. Versions wait until it is enabled."
+    ),
+    "online-rows-lost": Cause(
+        "The online store lost the rows of the newest version. A worker writes them again."
+    ),
+    "deregistered": Cause("The PTK was deregistered. Its versions stay in the lake."),
+    "register-again": Cause(
+        "A recovery found versions of a PTK that is not registered. Apply its declaration again."
+    ),
+    "ledger-recovered": Cause(
+        "A recovery of the ledger retired the blocks whose spends may have been forgotten."
+    ),
+    "policy-differs": Cause(
+        "The journal of the stream has another policy than the key store. Nothing of it is opened."
+    ),
+    "ptk-rejected": Cause("The stream refused the PTK: it had no room, or wants more assurance."),
 }
 """By the code that a training is listed with; a code of a newer program is not among them."""

@@ -269,6 +269,9 @@ class Reading(Adapters):
         read_overview = application.operations.read_overview
         if parts is None:
             parts, failing = read_overview.parts_in_home(self.liveness())
+        parts, failing = read_overview.with_ledger(
+            parts, failing, begin=self.read, keys=self.keys, journal=self.catalog.journal_view()
+        )
         return read_overview.read_overview(
             sight or read_overview.EVERYTHING,
             parts,

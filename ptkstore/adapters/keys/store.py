@@ -38,6 +38,7 @@ _OTHER_POLICY = (
     "stream {!r} was created with another policy than its journal in the catalog holds; it opens nothing. Put the "
     "catalog back as it was"
 )
+NO_KEY = "the key store has none: is PTK_KEYS_URL the key store of this catalog, or was the key store lost?"
 _ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "policies", "locks", "devices")
 
 
@@ -344,7 +345,7 @@ class FileKeyStore(ServiceLock):
     def _checked_split(self, stream: str) -> Path:
         path = self._split_path(stream)
         if not path.exists():
-            raise UnknownName("stream", stream)
+            raise UnknownName("key of stream", stream, NO_KEY)
         return path
 
     def _split_path(self, stream: str) -> Path:

@@ -44,7 +44,8 @@ def redeliver(
             raise Refused(f"subscription {subscription_id} is disabled; enable it first")
         waiting = _ask(uow, subscription, clock.now(), number, since)
         if number is not None and not waiting:
-            raise UnknownName("dead letter", f"{subscription_id} v{number}")
+            hint = "see: ptk deliveries; a version that is still tried, or waits, is no dead letter"
+            raise UnknownName("dead letter", f"{subscription_id} v{number}", hint)
         uow.commit()
     return waiting
 

@@ -10,7 +10,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import ChainLine
 from ptkstore.domain.ledger.rules import verify
 from ptkstore.domain.streams.policies import Policy
-from ptkstore.errors import CatalogBehind
+from ptkstore.errors import CatalogBehind, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore
 
@@ -44,9 +44,9 @@ def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy:
 
 
 def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
-    """Find where the journal does not continue what the key store saw, or has another policy."""
+    """Find where the journal does not continue what the key store saw, or has another policy, or there is no key."""
     try:
         keys.check_journal(stream, journal)
-    except CatalogBehind as error:
+    except (CatalogBehind, UnknownName) as error:
         return (str(error),)
     return ()

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
+from ptkstore.application.operations.read_overview import LEDGER, Listed, Overview, StreamFacts, WaitsFor
 from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
 from ptkstore.domain.codes import LETTER, NOTICE, RUN, sentence_of
 from ptkstore.errors import InvalidRequest, Unavailable
@@ -26,6 +26,9 @@ LINES = 5
 """Items of one kind that are shown; the line after them says how many more there are."""
 NOT_SHOWN = "not shown to you: your roles do not allow it"
 _PROCESSES = ("relay", "schedule", "worker")
+_ADVICE = {
+    LEDGER: "does not continue what the key store saw, so no window opens; see: ptk ledger verify",
+}
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "waits for its next training",
     WaitsFor.ACCEPTED_VERSION: "waits for its first accepted version",
@@ -104,19 +107,25 @@ def _health(overview: Overview) -> Text:
     else:
         text = Text("Healthy", "bold green")
     text = Text.assemble(text, f" at {_time(overview.at)}.")
-    for state in ("failing", "lost"):
-        names = [name for name, one in sorted(overview.parts.items()) if one == state]
+    for state in ("failing", "lost", "silent"):
+        names = [name for name, one in sorted(overview.parts.items()) if one == state and name not in away]
         if names:
             text.append(f" {state.capitalize()}: {', '.join(names)}.", "red")
     if away:
         them = " and ".join(filter(None, (", ".join(away[:-1]), away[-1])))
-        text.append(f" No work is done without {them}; ptk up starts them.", "yellow")
+        text.append(
+            f" No work is done without {them}; ptk up starts {'it' if len(away) == 1 else 'them'}.", "yellow"
+        )
     return text
 
 
 def _needs(overview: Overview) -> Iterator[tuple[str, str]]:
     """Lines of what needs somebody: what it is about, what is wrong and which command tells more."""
-    yield from ((name, "fails; its log says why") for name in overview.failing if name not in _PROCESSES)
+    yield from (
+        (name, _ADVICE.get(name, "fails; its log says why"))
+        for name in overview.failing
+        if name not in _PROCESSES
+    )
     for stream in overview.streams:
         if stream.exposure is not None and not stream.exposure.holds:
             yield stream.name, f"{stream.exposure.verdict} See: ptk stream show {stream.name}"

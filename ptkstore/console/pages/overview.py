@@ -8,6 +8,7 @@ from typing import Any
 
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.application.operations.read_overview import (
+    LEDGER,
     NEARLY_SPENT,
     STREAMS_MOST,
     FullestBlock,
@@ -20,6 +21,7 @@ from ptkstore.console.charts import ShareBar, share_bar
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_time
 from ptkstore.domain.accounting.sharing import COMMON
+from ptkstore.domain.causes import CAUSES
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Stream
@@ -30,6 +32,7 @@ NOTICES_SHOWN = 20
 BUDGETS_SHOWN = STREAMS_MOST
 """The overview shows the remaining budget of at most this many streams."""
 _PROCESSES = ("relay", "schedule", "worker")
+_BEHIND = "A journal does not continue what the key store saw, so no window of its stream opens. See: ptk ledger verify"
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "its next training",
     WaitsFor.ACCEPTED_VERSION: "its first accepted version",
@@ -92,7 +95,10 @@ class OverviewPage(Reads):
         if not self._may(who, Action.NOTICE_LIST, None):
             return []
         notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
-        return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in notices]
+        return [
+            {**notice_document(one), "ptk": None if one.stream else one.ptk_id, "cause": CAUSES.get(one.code)}
+            for one in notices
+        ]
 
 
 def _closed(overview: Overview) -> int | None:
@@ -103,7 +109,12 @@ def _closed(overview: Overview) -> int | None:
 
 def _needs(overview: Overview) -> Iterator[Need]:
     for name in overview.failing:
-        yield Need("service", name, "/#health", "This part of the service fails. Its log says why.")
+        yield Need(
+            "service",
+            name,
+            "/#health",
+            _BEHIND if name == LEDGER else "This part of the service fails. Its log says why.",
+        )
     for stream in overview.streams:
         if stream.exposure is not None and not stream.exposure.holds:
             yield Need("exposure", stream.name, f"/streams/{stream.name}#exposed", stream.exposure.verdict)
@@ -122,7 +133,7 @@ def _needs(overview: Overview) -> Iterator[Need]:
         yield Need(
             "delivery",
             one.ptk_id,
-            "/deliveries",
+            f"/subscriptions/{one.id}",
             _trouble(one.id, one.status, one.dead_letters, one.code),
             bad=one.status != "ok",
         )

@@ -48,8 +48,14 @@ def test_what_needs_an_owner_is_told_with_a_link(api: Api) -> None:
         "Training on window 1 failed at 2026-02-04 00:01 UTC: memory-limit.",
     )
     place, text = found["delivery"]
-    assert place == "/console/deliveries"
-    assert re.fullmatch(r"Subscription sub_\w+ has 1 dead letter\.", text)
+    assert place.startswith("/console/subscriptions/sub_")
+    assert text == f"Subscription {place.rpartition('/')[2]} has 1 dead letter."
+    client = signed_in(api)
+    assert client.get(place).status_code == 200
+    assert (
+        "It took more memory than PTK_TRAIN_MEMORY_MIB allows. <code>memory-limit</code>"
+        in client.get("/console/").text
+    )
     assert found["budget"] == (
         "/console/streams/taxi#budget",
         "2 of 6 active blocks have 90% or more of their epsilon spent or reserved.",

@@ -68,7 +68,7 @@ def test_a_subscription_in_trouble_is_told_in_a_sentence(
 ) -> None:
     listed = Listed.of([TroubledSubscription("sub_1", "taxi.speed", *trouble)])
     found = needs(overview(troubled_subscriptions=listed))
-    assert found == [("delivery", "/deliveries", text, bad)]
+    assert found == [("delivery", "/subscriptions/sub_1", text, bad)]
 
 
 def test_what_lists_leave_out_is_counted() -> None:

@@ -340,7 +340,7 @@ def test_trainings_say_why_they_made_no_version(failed: Api) -> None:
     links = re.findall(
         r'<a href="([^"]*)" rel="noreferrer" aria-label="The documentation about memory-limit">', page.text
     )
-    assert links == ["https://docs.example.org/ptk/guide/operate.html#what-owners-are-told"]
+    assert links == ["https://docs.example.org/ptk/reference/codes.html#memory-limit"]
     assert "Only the team" in signed_in(failed, team="strangers_with_grant").get(PAGE).text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,39 @@ def test_what_needs_somebody_comes_with_the_command_that_tells_more(stream: Line
     assert f"  taxi.speed  subscription {made} has 1 dead letter. See: ptk deliveries {made}" in lines
     assert "Waiting: 1 PTK" in lines
     assert "  taxi.speed  has no version yet" in lines
+
+
+def test_a_store_whose_windows_do_not_open_is_not_healthy(stream: Line) -> None:
+    assert stream.json("status")["parts"]["ledger"] == "ok"
+    shutil.rmtree(stream.home / "keys" / "streams")
+    told = stream.run("status").stdout
+    assert told.startswith("Not healthy at ")
+    assert " Failing: ledger." in told
+    assert (
+        "  ledger  does not continue what the key store saw, so no window opens; see: ptk ledger verify\n"
+        in told
+    )
+    assert stream.json("status")["failing"] == ["ledger"]
+    key = "there is no key of stream 'taxi'; the key store has none: is PTK_KEYS_URL the key store of this catalog"
+    assert key in stream.run("ledger", "verify", code=1).stdout
+    assert key in stream.refused("ledger", "recover", code=2)
+
+
+def test_parts_that_do_not_answer_are_named_in_the_first_line(stream: Line) -> None:
+    with ptkstore.connect(stream.home) as store:
+        overview = local(store).overview(parts={"redis": "silent", "lake": "ok", "worker": "silent"})
+    with console.capture() as told:
+        console.print(shown(overview))
+    line = told.get().splitlines()[0]
+    assert line.startswith("Healthy at ")
+    assert line.endswith(" Silent: redis. No work is done without worker; ptk up starts it.")
+
+
+def test_a_version_that_is_still_tried_is_no_dead_letter(stream: Line, tmp_path: Path) -> None:
+    stream.run("apply", repository(tmp_path / "taxi"))
+    made = stream.json("subscribe", "taxi.speed", "--endpoint", "redis-stream:news")["id"]
+    told = stream.refused("redeliver", made, "--version", "3", code=2)
+    assert told.endswith("; see: ptk deliveries; a version that is still tried, or waits, is no dead letter")
 
 
 def test_a_home_whose_processes_ended_is_not_running(stream: Line) -> None:
