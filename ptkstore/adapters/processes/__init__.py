@@ -5,13 +5,12 @@ from ptkstore.adapters.processes.one_time_links import OneTimeLinks
 from ptkstore.adapters.processes.private_paths import make_home
 from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.redis_server import ForgetfulRedisServer, RedisServer
-from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Listener, Supervisor
+from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
 
 __all__ = [
     "ChildStatus",
     "Command",
     "ForgetfulRedisServer",
-    "Listener",
     "OneTimeLinks",
     "RedisServer",
     "Supervisor",
