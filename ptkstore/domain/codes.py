@@ -6,15 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ptkstore.domain.causes import CAUSES
-
 JOB: Final = "Outcome of a job"
 RUN: Final = "End of a run"
 NOTICE: Final = "Notice"
 LETTER: Final = "Dead letter"
-_MACHINE: Final = (
-    "Something of the service or its machine went wrong. The operator finds the cause in the worker's log."
-)
+_MACHINE: Final = "Something of the service or its machine went wrong: see the worker's log."
 
 GROUPS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "Outcomes of jobs": {
@@ -90,7 +86,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "no-new-test-rows": {RUN: "The average was not tested, because the labelled stream had no new window, or another one waited for its verdict."},
     },
     "Streams, PTKs and versions": {
-        "not-prepared": {NOTICE: "The rows of a window could not be put into parts, so that the window is given up and nothing was spent. An administrator can [have it tried again](../guide/operate.md#what-owners-are-told): `ptk stream prepare`."},
+        "not-prepared": {NOTICE: "The rows of a window could not be put into parts, so that the window is given up and nothing was spent. An administrator can [have it tried again](../guide/operate.md#a-window-that-was-not-prepared): `ptk stream prepare`."},
         "ptk-rejected": {NOTICE: "The stream refused the PTK: it had no room, or the stream wants more assurance."},
         "deregistered": {NOTICE: "The PTK was deregistered. Its versions stay in the lake."},
         "register-again": {NOTICE: "`ptk ledger recover` found versions of a PTK that is not registered. Apply its declaration again."},
@@ -129,8 +125,6 @@ def sentence_of(code: str, *uses: str) -> str | None:
     uses : str
         `JOB`, `RUN`, `NOTICE` or `LETTER`.
     """
-    if LETTER not in uses and code in CAUSES:
-        return CAUSES[code].sentence
     meanings = next((group[code] for group in GROUPS.values() if code in group), {})
     found = next((meanings[use] for use in uses if use in meanings), None)
     return None if found is None else _LINK.sub(r"\1", found).replace("`", "")

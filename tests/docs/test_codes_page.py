@@ -142,6 +142,17 @@ def test_each_code_has_one_section_and_its_address_leads_there(repository: Path)
         assert anchor in found, code
 
 
+def test_no_other_page_has_a_list_of_codes(repository: Path) -> None:
+    apart = {"timeout", "confidence-used-up"}  # a setting and a state of validations have these names, too
+    found = [
+        (page.name, code)
+        for page in sorted((repository / "docs").rglob("*.md"))
+        for code in re.findall(r"^\| `([a-z0-9-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
+        if code in written() - apart
+    ]
+    assert found == []
+
+
 def test_commands_that_the_page_names_are_there(repository: Path) -> None:
     there = set(
         re.findall(r"^### (ptk .+)$", (repository / "docs/reference/commands.md").read_text(), re.MULTILINE)

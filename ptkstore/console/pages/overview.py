@@ -21,7 +21,7 @@ from ptkstore.console.charts import ShareBar, share_bar
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_time
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.causes import CAUSES
+from ptkstore.domain.codes import JOB, NOTICE, RUN, sentence_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Stream
@@ -96,7 +96,11 @@ class OverviewPage(Reads):
             return []
         notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
         return [
-            {**notice_document(one), "ptk": None if one.stream else one.ptk_id, "cause": CAUSES.get(one.code)}
+            {
+                **notice_document(one),
+                "ptk": None if one.stream else one.ptk_id,
+                "cause": sentence_of(one.code, NOTICE, RUN, JOB),
+            }
             for one in notices
         ]
 

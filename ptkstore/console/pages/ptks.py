@@ -16,7 +16,7 @@ from ptkstore.console.pages.snippets import snippets_of
 from ptkstore.console.pages.states import TEXT_MOST, shown_table, table_ask
 from ptkstore.console.pages.version_lines import version_line
 from ptkstore.console.value_charts import Value, ValueChart, value_chart
-from ptkstore.domain.causes import CAUSES
+from ptkstore.domain.codes import JOB, NOTICE, RUN, sentence_of
 from ptkstore.domain.guarantee_sentences import guarantee_sentence
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -79,7 +79,10 @@ class PtkPage(Reads):
         trainings = None
         if Action.TRAINING_LIST in may:
             newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
-            trainings = [{**training_document(one), "cause": CAUSES.get(one.code or "")} for one in newest]
+            trainings = [
+                {**training_document(one), "cause": sentence_of(one.code or "", RUN, NOTICE, JOB)}
+                for one in newest
+            ]
         return {
             "ptk": ptk_document(spec),
             "versions": versions,

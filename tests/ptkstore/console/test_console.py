@@ -267,8 +267,8 @@ def test_owners_see_the_words_left_for_them_and_the_ends_of_their_trainings(
         assert everything.count(f"taxi.speed to {made.id}") == 2
         page = seen(signed_in(api).get("/console/ptks/taxi.speed")).text
         assert (
-            "1endedfailedSomething of the service or its machine went wrong: its process was killed. killed"
-            in page
+            "1endedfailedIts process was killed. Something of the service or its machine went wrong:"
+            " see the worker&#39;s log. killed" in page
         )  # cells of one row
         assert "0endedpublished1" in page
         for team in ("ads", "operators"):

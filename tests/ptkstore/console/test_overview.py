@@ -53,7 +53,7 @@ def test_what_needs_an_owner_is_told_with_a_link(api: Api) -> None:
     client = signed_in(api)
     assert client.get(place).status_code == 200
     assert (
-        "It took more memory than PTK_TRAIN_MEMORY_MIB allows. <code>memory-limit</code>"
+        "It needed more memory than PTK_TRAIN_MEMORY_MIB allows. <code>memory-limit</code>"
         in client.get("/console/").text
     )
     assert found["budget"] == (

@@ -334,7 +334,7 @@ def test_trainings_say_why_they_made_no_version(failed: Api) -> None:
     text = [re.sub(r"<[^>]*>", "", cell) for cell in cells]
     assert text == [
         "newer-than-this",
-        "It took more memory than PTK_TRAIN_MEMORY_MIB allows. memory-limit",
+        "It needed more memory than PTK_TRAIN_MEMORY_MIB allows. memory-limit",
         "",
     ]
     links = re.findall(

@@ -80,7 +80,7 @@ def test_the_page_draws_verdicts_and_their_target_for_those_who_may_read_them(ap
     untold = signed_in(api).get("/console/ptks/taxi.untold").text
     assert "No verdict has an estimate yet" in untold
     assert "Nothing is known" not in untold
-    assert "Its state did not pass its test." in page.text
+    assert "The trained state did not pass its test." in page.text
     hidden = signed_in(api, Role.PRODUCER).get("/console/ptks/taxi.tested").text
     part = hidden.partition('<h2 id="error">')[2].partition("</section>")[0]
     assert "Your roles do not read states." in part

@@ -13,7 +13,7 @@ from tests.support.command_line import Line
 from tests.support.world import NOW, World
 
 PTK = "taxi.speed"
-KILLED = "killed: Something of the service or its machine went wrong: its process was killed."
+KILLED = "killed: Its process was killed. Something of the service or its machine went wrong: see the worker's log."
 
 
 @pytest.fixture
