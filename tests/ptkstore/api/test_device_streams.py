@@ -201,6 +201,7 @@ def test_the_command_line_says_what_a_device_loses(api: Api) -> None:
         3.47,
         27.76,
     )
+    assert json.loads(at_home(api, "status", "--json"))["parts"]["ledger"] == "ok"
     budget = at_home(api, "budget", STREAM)
     assert "None of them adds up with losses of blocks" in budget
     assert "all PTKs together, also earlier ones" in budget

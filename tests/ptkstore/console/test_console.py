@@ -268,7 +268,7 @@ def test_owners_see_the_words_left_for_them_and_the_ends_of_their_trainings(
         page = seen(signed_in(api).get("/console/ptks/taxi.speed")).text
         assert (
             "1endedfailedIts process was killed. Something of the service or its machine went wrong:"
-            " see the worker&#39;s log. killed" in page
+            " see the worker's log. killed" in page
         )  # cells of one row
         assert "0endedpublished1" in page
         for team in ("ads", "operators"):
