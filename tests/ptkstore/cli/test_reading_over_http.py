@@ -203,7 +203,8 @@ def test_subscriptions_are_made_and_repaired_over_http(tmp_path: Path) -> None:
 
         text = told("subscribe", PTK, "--endpoint", "http://127.0.0.1:9/hook")
         name = text.split()[0]
-        assert text.startswith(f"{name} hears of every new version of {PTK}\nsecret, shown this once: whsec_")
+        first = f"{name} hears of every new version of {PTK}; try it by: ptk subscription test {name}"
+        assert text.startswith(f"{first}\nsecret, shown this once: whsec_")
         assert text.count("\n") == 2
         assert "secret" not in told("subscribe", PTK, "--endpoint", "redis-stream:news")
         made = json.loads(told("subscribe", PTK, "--endpoint", "http://127.0.0.1:9/other", "--json"))
