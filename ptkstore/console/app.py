@@ -24,9 +24,10 @@ from ptkstore.console.entrance import Entrance
 from ptkstore.console.few import Few
 from ptkstore.console.forms import form_of, from_this_site, same
 from ptkstore.console.glossary import glossary_page, meaning
+from ptkstore.console.pages.diffs import fact
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
-from ptkstore.console.pages.shown import compact, problem_of, shown_time
+from ptkstore.console.pages.shown import compact, problem_of, shown_second, shown_time
 from ptkstore.console.sessions import Session, Sessions
 from ptkstore.console.site import FirstUses
 from ptkstore.domain.accounting.assurances import assured_of
@@ -96,11 +97,13 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters["time"] = shown_time
+        self._templates.filters["second"] = shown_second
         self._templates.filters["meaning"] = meaning
         self._templates.filters["glossary_page"] = glossary_page
         self._templates.filters["code_page"] = code_page
         self._templates.filters["site"] = partial(site_address, service.settings.docs_url)
         self._templates.filters["compact"] = compact
+        self._templates.filters["fact"] = fact
         self._templates.filters["assured"] = lambda document: assured_of(document).words()
         self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
         self.app = Starlette(

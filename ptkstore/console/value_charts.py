@@ -34,8 +34,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """A round number on the scale, at its height."""
+
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ValueChart:
-    """Values side by side between `bottom` and `top`; `lines` are the heights of a zero and of a target."""
+    """Values side by side on a scale with ticks; `zero` and `target` are heights, `zero` None if it is not drawn."""
 
     marks: tuple[Mark, ...]
     top: str
@@ -44,6 +52,7 @@ class ValueChart:
     target: float | None
     first: str
     last: str
+    ticks: tuple[Tick, ...] = ()
 
 
 def value_chart(values: Sequence[Value], target: float | None = None) -> ValueChart | None:
@@ -82,4 +91,16 @@ def value_chart(values: Sequence[Value], target: float | None = None) -> ValueCh
         None if target is None else place(target),
         values[0].name,
         values[-1].name,
+        tuple(Tick(place(one), f"{one:,.10g}") for one in _round_numbers(low, high)),
     )
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Three to eight round numbers between two, rising; none where floats are too coarse or too large for them."""
+    rough = (high - low) / 5
+    if not 1e-300 < rough < math.inf:
+        return []
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(one for one in (1, 2, 5, 10) if one * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(number * step, 12) + 0.0 for number in range(first, last + 1)]

@@ -14,6 +14,7 @@ from ptkstore.domain.catalog_search import corrected, features_in, has_words, ne
 from ptkstore.domain.identity import Principal
 from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.sdk.documents.times import age_in_words
 
 PTKS_SHOWN = 500
 QUERY_MOST = 100
@@ -104,10 +105,11 @@ class Catalog(Reads):
         found = [
             spec for spec in specs if search.finds(spec, placed.get(spec.ptk_id), is_new=spec.ptk_id in new)
         ]
+        times = self._service.newest_times()
         tags = sorted({tag for spec in specs for tag in spec.tags})
         return {
             "ptks": [
-                {**line, "features": features_in(spec)}
+                {**line, "features": features_in(spec), "age": self._age(times, line)}
                 for spec, line in zip(found, self._lines(found[:PTKS_SHOWN], placed), strict=False)
             ],
             "n_ptks": len(specs),
@@ -120,6 +122,11 @@ class Catalog(Reads):
             "ages": AGES,
             "near": _near(search, specs, tags) if not found and self._seeks() else [],
         }
+
+    def _age(self, times: Mapping[str, datetime], line: Mapping[str, Any]) -> str:
+        """How long ago the newest version was published; empty for who is told of none."""
+        at = times.get(line["ptk_id"]) if line["newest"] else None
+        return "" if at is None else age_in_words(at, self._service.clock.now())
 
     def _new(self, search: Search, placed: Mapping[str, int]) -> frozenset[str]:
         """Name the PTKs whose newest version is as new as a search asks; none where it asks for no age."""

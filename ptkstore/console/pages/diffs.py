@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from ptkstore.console.pages.shown import compact, shown_time
 
 if TYPE_CHECKING:
     from ptkstore.application.states.diff_versions import TableDiff, VersionDiff
@@ -31,6 +33,13 @@ def too_large(ptk_id: str, one: int, other: int) -> str:
         f"These versions are too large to be compared on a page. It reads at most {ROWS_MOST:,} rows, {CELLS_MOST:,} "
         f"values and {BYTES_MOST // 1_000_000} MB of each. To compare them in full: ptk diff {ptk_id} {one} {other}."
     )
+
+
+def fact(value: object) -> str:
+    """A fact of a manifest; a window by its number and its days, nothing as a word."""
+    if isinstance(value, Mapping) and set(value) == {"index", "start", "end"}:
+        return f"window {value['index']}, {shown_time(value['start'])} to {shown_time(value['end'])}"
+    return "none" if value is None else compact(value)
 
 
 def _table(table: TableDiff) -> dict[str, Any]:

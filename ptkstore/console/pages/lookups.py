@@ -13,7 +13,8 @@ from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.near_names import near_names
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
-from ptkstore.domain.versions.provenance import provenance_in
+from ptkstore.domain.versions.provenance import is_local, provenance_in
+from ptkstore.domain.versions.state_windows import spans_in, spans_in_words
 from ptkstore.errors import InvalidRequest, UnknownName
 
 VALUE_MOST = 200
@@ -75,6 +76,7 @@ class LookUp(Reads):
             "problem": "",
             "assured_text": "",
             "made": "",
+            "noise": {},
         }
         if form is None or not view:
             return shown
@@ -97,14 +99,22 @@ class LookUp(Reads):
             number = self._online(spec)
         found = dict(zip(names, (_of(answers[0], view, name) for name in names), strict=True))
         assured = answers.assured.get(view)
+        content = self._service.version(spec.ptk_id, number).content if number else None
         return {
             "answer": {name: "" if value is None else compact(value) for name, value in found.items()},
             "version": number or None,
             "assured_text": "" if assured is None else assured.sentence(),
-            "made": provenance_in(self._service.version(spec.ptk_id, number).content, spec.ptk_id).sentence()
-            if number
-            else "",
+            "made": "" if content is None else self._made(spec, content),
+            "noise": {} if content is None else content["state"].get("noise_std", {}).get(table, {}),
         }
+
+    def _made(self, spec: PtkSpec, content: Mapping[str, Any]) -> str:
+        """What the version lost, of whom, and which windows are in it."""
+        guarantee, policy = content["guarantee"], self._service.stream(spec.stream).policy
+        delta = f", delta {guarantee['delta']:g}" if guarantee["delta"] else ""
+        of = "one report of a device" if is_local(content) else "one training"
+        told = provenance_in(content, spec.ptk_id).sentence(spans_in_words(spans_in(content, policy)))
+        return f"Epsilon of {of}: {guarantee['epsilon']:g}{delta}. {told}"
 
     def _online(self, spec: PtkSpec) -> int:
         return self._service.online_versions([spec.ptk_id]).get(spec.ptk_id, 0)

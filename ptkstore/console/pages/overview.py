@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +28,12 @@ from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.notices import notice_document
+from ptkstore.wire.base import SUBSCRIPTION_ID
 
 NOTICES_SHOWN = 20
 BUDGETS_SHOWN = STREAMS_MOST
 """The overview shows the remaining budget of at most this many streams."""
+_SUBSCRIPTION = re.compile(SUBSCRIPTION_ID.strip("^$") + "$")
 _PROCESSES = ("relay", "schedule", "worker")
 _BEHIND = "A journal does not continue what the key store saw, so no window of its stream opens. See: ptk ledger verify"
 _WAITS_FOR = {
@@ -95,13 +98,19 @@ class OverviewPage(Reads):
         if not self._may(who, Action.NOTICE_LIST, None):
             return []
         notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
-        return [
+        shown = [
             {
                 **notice_document(one),
                 "ptk": None if one.stream else one.ptk_id,
                 "cause": sentence_of(one.code, NOTICE, RUN, JOB),
             }
             for one in notices
+        ]
+        about = [_SUBSCRIPTION.search(one["subject"]) for one in shown]
+        own = {one["id"] for one in self._subscriptions(who)} if any(about) else set()
+        return [
+            {**one, "subscription": found[0] if found and found[0] in own else None}
+            for one, found in zip(shown, about, strict=True)
         ]
 
 

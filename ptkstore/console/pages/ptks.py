@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
@@ -22,9 +23,11 @@ from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.views import columns_of, views_of
 from ptkstore.domain.versions.provenance import provenance_in
+from ptkstore.domain.versions.state_windows import spans_in, spans_in_words
 from ptkstore.errors import CorruptObject, Unavailable, UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_row
 from ptkstore.sdk.documents.resources import ptk_document, version_document
+from ptkstore.sdk.documents.times import age_in_words
 from ptkstore.sdk.documents.validations import validation_row, waiting_text
 from ptkstore.sdk.notices import training_document
 from ptkstore.sdk.service import Published
@@ -83,6 +86,7 @@ class PtkPage(Reads):
                 {**training_document(one), "cause": sentence_of(one.code or "", RUN, NOTICE, JOB)}
                 for one in newest
             ]
+        policy, now = self._service.stream(spec.stream).policy, self._service.clock.now()
         return {
             "ptk": ptk_document(spec),
             "versions": versions,
@@ -97,7 +101,9 @@ class PtkPage(Reads):
             "snippets": snippets_of(spec),
             "in_address": in_address,
             "find": next(iter(asked.get("find", ())), "").strip()[:TEXT_MOST],
-            "sentence": guarantee_sentence(spec, self._service.stream(spec.stream).policy.privacy_unit.value),
+            "sentence": guarantee_sentence(spec, policy.privacy_unit.value),
+            "age": "" if made is None else age_in_words(datetime.fromisoformat(made["published_at"]), now),
+            "rows_in": "" if made is None else spans_in_words(spans_in(made, policy)),
             **{"state": None, "problem": "", "shown_version": None, "origins": None, "made": None, **shown},
         }
 
@@ -111,13 +117,23 @@ class PtkPage(Reads):
         newest = self._service.newest_version(ptk_id)
         other = min(_number(asked, "other") or newest, newest)
         one = _number(asked, "one") or max(other - 1, 1)
-        shown = {"ptk_id": ptk_id, "newest": newest, "one": one, "other": other, "diff": None, "problem": ""}
+        shown = {
+            "ptk_id": ptk_id,
+            "newest": newest,
+            "one": one,
+            "other": other,
+            "diff": None,
+            "problem": "",
+            "noises": {},
+        }
         if not 1 <= one < other:
             return {**shown, "problem": "Choose two different versions, the older one first."}
         diff = self._service.small_diff(ptk_id, one, other)
         if diff is None:
             return {**shown, "problem": too_large(ptk_id, one, other)}
-        return {**shown, "diff": shown_diff(diff)}
+        states = {number: self._service.version(ptk_id, number).content["state"] for number in (one, other)}
+        noises = {number: told for number, state in states.items() if (told := state.get("noise_std"))}
+        return {**shown, "diff": shown_diff(diff), "noises": noises}
 
     def _graph(
         self, who: Principal, spec: PtkSpec, newest: Mapping[str, Any] | None, shown: Mapping[str, Any]
@@ -154,7 +170,9 @@ class PtkPage(Reads):
         shown = {
             "shown_version": number,
             "origins": origins,
-            "made": provenance_in(found.content, spec.ptk_id).sentence(),
+            "made": provenance_in(found.content, spec.ptk_id).sentence(
+                spans_in_words(spans_in(found.content, self._service.stream(spec.stream).policy))
+            ),
         }
         try:
             table = self._service.state_table(spec.ptk_id, number, table_ask(asked))

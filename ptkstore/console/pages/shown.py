@@ -29,6 +29,11 @@ def shown_time(text: str | None) -> str:
     return at.strftime("%Y-%m-%d" if midnight else "%Y-%m-%d %H:%M")
 
 
+def shown_second(text: str | None) -> str:
+    """Write a time to the second, in UTC, where several things fall into a minute."""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") if text else ""
+
+
 def compact(value: object) -> str:
     """Write a plain value as JSON, cut where it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)

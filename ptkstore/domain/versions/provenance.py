@@ -117,8 +117,8 @@ class Provenance:
             tags |= {f"dp.{name}": str(value) for name, value in asdict(self.local).items()}
         return tags
 
-    def sentence(self) -> str:
-        """Privacy unit and windows in a sentence each, for descriptions."""
+    def sentence(self, windows: str = "") -> str:
+        """Privacy unit and windows in a sentence each, for descriptions; `windows` says which there are, gaps too."""
         unit = unit_words(self.privacy_unit)
         if self.unit_column is not None:
             most = (
@@ -129,8 +129,9 @@ class Provenance:
             unit = f"{unit} (column {self.unit_column}{most})"
         if self.local is not None:
             unit = f"{unit}. {self.local.sentence(self.epsilon)}"
-        windows = UNKNOWN_TAG
-        if self.oldest is not None and self.newest is not None:
+        if not windows:
+            windows = UNKNOWN_TAG
+        if windows == UNKNOWN_TAG and self.oldest is not None and self.newest is not None:
             windows = f"{self.oldest[0]} to {self.newest[1]}"
         return f"Privacy unit: {unit}. Windows: {windows}."
 

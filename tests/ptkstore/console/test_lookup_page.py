@@ -50,6 +50,9 @@ def test_an_answer_stands_beside_its_version_and_guarantee(api: Api) -> None:
     assert "speed_mean" in text
     assert "Library: its privacy loss is proven" in text
     assert "Privacy unit: one record." in text
+    assert re.search(r"Epsilon of one training: [\d.]+\.", text)
+    assert re.search(r"count [\d.]+ ± \d", text)
+    assert "Windows: 2026-01-05 to 2026-01-06." in text
 
 
 def cells(page: httpx.Response) -> dict[str, str]:

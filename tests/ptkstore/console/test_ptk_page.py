@@ -392,8 +392,25 @@ def test_a_chart_has_values_errors_zero_and_target_on_one_scale() -> None:
     assert (drawn.top, drawn.bottom, drawn.zero, drawn.target) == ("4", "0", HEIGHT, 0.0)
     assert [(one.top, one.height) for one in drawn.marks] == [(100.0, 40.0), (80.0, 0.0)]
     assert drawn.marks[0].x + drawn.marks[0].width <= drawn.marks[1].x
+    assert [(one.text, one.y) for one in drawn.ticks] == [
+        ("0", HEIGHT),
+        ("1", 120.0),
+        ("2", 80.0),
+        ("3", 40.0),
+        ("4", 0.0),
+    ]
+    far = value_chart([Value("a", 1_400.0, 1_092.0, 1_616.0, "a")])
+    assert far is not None
+    assert (far.zero, [one.text for one in far.ticks]) == (None, ["1,200", "1,400", "1,600"])
     flat = value_chart([Value("a", 7.0, 7.0, 7.0, "a")])
     assert flat is not None
     assert 0.0 <= flat.marks[0].y <= HEIGHT
     assert value_chart([Value("a", float("nan"), 0.0, 1.0, "a")]) is None
     assert value_chart([]) is None
+
+
+def test_a_page_says_how_old_its_newest_version_is_and_which_rows_are_in_it(api: Api) -> None:
+    text = re.sub(r"\s+", " ", seen(signed_in(api).get(PAGE)).text)
+    assert re.search(
+        r"newest version \d+, (under a minute|\d+ \w+) old rows in it 2026-01-05 to 2026-01-\d\d", text
+    )

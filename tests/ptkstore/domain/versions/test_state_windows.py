@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from ptkstore.domain.streams.blocks import BlockRange, part_blocks
 from ptkstore.domain.streams.policies import PrivacyUnit
-from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.state_windows import charged_blocks, opened_windows, windows_in
+from ptkstore.domain.streams.windows import WindowId, start_of
+from ptkstore.domain.versions.state_windows import (
+    SPANS_TOLD,
+    charged_blocks,
+    opened_windows,
+    spans_in,
+    spans_in_words,
+    windows_in,
+)
 from tests.support.builders import STREAM, stream_named
 
 POLICY = stream_named().policy
@@ -53,3 +60,27 @@ def test_shards_of_users_may_hold_all_windows_between_the_oldest_and_the_newest(
     assert windows_in(content, USERS) == set(range(oldest, newest + 1))
     del content["oldest_contributing_window"]  # as manifests of before have it
     assert windows_in(content, USERS) == {newest}
+
+
+def test_spans_leave_out_the_windows_that_a_rollback_took_away() -> None:
+    behind = [part_blocks(2, WindowId(STREAM, window), POLICY, range(1)) for window in (0, 1, 2, 5)]
+    spans = spans_in(charged(*((one.lo, None) for one in behind)), POLICY)
+    ends = [(0, 3), (5, 6)]
+    assert spans == tuple((start_of(POLICY, first), start_of(POLICY, end)) for first, end in ends)
+    days = [f"{start_of(POLICY, window):%Y-%m-%d}" for window in (0, 3, 5, 6)]
+    assert spans_in_words(spans) == "{} to {}, {} to {}".format(*days)
+
+
+def test_a_state_of_devices_has_all_windows_between_its_ends() -> None:
+    content = {
+        f"{end}_contributing_window": {"index": index} for end, index in (("oldest", 2), ("newest", 4))
+    }
+    assert spans_in(content, POLICY) == ((start_of(POLICY, 2), start_of(POLICY, 5)),)
+
+
+def test_of_many_spans_the_last_are_written_out() -> None:
+    spans = [
+        (start_of(POLICY, 2 * number), start_of(POLICY, 2 * number + 1)) for number in range(SPANS_TOLD + 2)
+    ]
+    assert spans_in_words(spans).startswith("2 earlier spans, ")
+    assert spans_in_words(spans).count(" to ") == SPANS_TOLD
