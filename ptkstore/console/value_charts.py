@@ -66,7 +66,8 @@ def value_chart(values: Sequence[Value], target: float | None = None) -> ValueCh
     if 0.0 <= low <= (high - low) * 2 or low <= 0.0 <= high or -(high - low) * 2 <= high <= 0.0:
         low, high = min(low, 0.0), max(high, 0.0)  # near zero: show it
     if high == low:
-        low, high = low - 1.0, high + 1.0
+        around = max(1.0, abs(low) / 10)  # 1 is lost beside a large number
+        low, high = low - around, high + around
     step = WIDTH / max(len(values), 8)
 
     def place(value: float) -> float:

@@ -20,7 +20,7 @@ from tests.support.statements import counted
 from tests.support.world import World
 
 MOST = 30
-PER_BUDGET = 9
+PER_BUDGET = 15
 
 
 @pytest.fixture(scope="module")
