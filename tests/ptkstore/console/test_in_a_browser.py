@@ -122,7 +122,9 @@ def test_every_page_can_be_read_by_everybody(
         unnamed = "main tbody tr > :not([data-label]):not([colspan])"
         assert page.page.locator(unnamed).count() == 0
     assert page.page.locator("main table th:not([scope])").count() == 0
-    assert page.run("[...document.querySelectorAll('svg')].every(s => s.getAttribute('aria-label'))")
+    assert page.run(
+        "[...document.querySelectorAll('svg')].every(s => s.ariaHidden || s.getAttribute('aria-label'))"
+    )
     assert page.run("document.title") != "taken"
 
 
