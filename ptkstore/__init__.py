@@ -7,9 +7,7 @@ Importing this package loads neither Feast nor SQL.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ptklib.lazy import exports
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptkstore.sdk import PTK, Ptk, Store, TeamFunctions, check_report, connect, featurize
@@ -17,5 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PTK", "Featurizer", "Ptk", "Store", "TeamFunctions", "check_report", "connect", "featurize"]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = exports(__name__, dict.fromkeys(__all__, "sdk") | {"Featurizer": "sdk.featurizer"})
+
+def __getattr__(name: str) -> Any:
+    """Load the client on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "Featurizer":  # loads scikit-learn
+        from ptkstore.sdk.featurizer import Featurizer
+
+        return Featurizer
+    from ptkstore import sdk
+
+    return getattr(sdk, name)

@@ -72,5 +72,5 @@ def test_what_works_on_jobs_is_a_use_case() -> None:
 
 def test_use_cases_are_in_folders_that_are_read_at_a_glance() -> None:
     folders = [path for path in APPLICATION.iterdir() if path.is_dir() and path.name != "__pycache__"]
-    assert {path.name for path in APPLICATION.glob("*.py")} == {"__init__.py", "lazy.py"}
+    assert {path.name for path in APPLICATION.glob("*.py")} == {"__init__.py"}
     assert {path.name for path in folders if len(list(path.glob("*.py"))) > 15} == set()

@@ -70,7 +70,7 @@ def test_eval_measures_the_last_state_between_zero_and_one() -> None:
     good = ptk.eval([rows(5000)])
     flipped = ptk.eval([rows(5000).assign(long=lambda d: ~d["long"])])
     assert 0 <= good < 0.02 < flipped <= 1
-    assert ptk.eval(iter([])) == 0.0
+    assert np.isnan(ptk.eval(iter([])))
     assert ptk.state is state
     assert np.isfinite(good)
 

@@ -207,7 +207,7 @@ def test_a_repository_is_looked_for_here_by_default(
 
 def test_a_ptk_that_does_not_fit_is_refused_with_exit_code_1(stream: Line, tmp_path: Path) -> None:
     folder = repository(tmp_path / "team", "2.0")
-    assert "ptk-rejected: taxi.speed asks for epsilon 2" in stream.refused("apply", folder, code=1)
+    assert "ptk-rejected: ptks.py: taxi.speed asks for epsilon 2" in stream.refused("apply", folder, code=1)
     assert stream.json("list") == []
 
 

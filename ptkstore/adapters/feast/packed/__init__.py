@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ptklib.lazy import exports
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptkstore.adapters.feast.packed.store import PackedRedisOnlineStore, PackedRedisOnlineStoreConfig
 
 __all__ = ["PackedRedisOnlineStore", "PackedRedisOnlineStoreConfig"]
 
-if not TYPE_CHECKING:  # parts of the store need no Feast
-    __getattr__, __dir__ = exports(__name__, dict.fromkeys(__all__, "store"))
+
+def __getattr__(name: str) -> Any:
+    """Load Feast for whoever asks for the store, not for its parts that need no Feast."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from ptkstore.adapters.feast.packed import store
+
+    return getattr(store, name)

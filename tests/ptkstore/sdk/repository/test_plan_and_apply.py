@@ -171,7 +171,10 @@ def test_a_stream_of_others_is_as_one_that_is_not_there(api: Api, world: World) 
     world.stream("bikes")
     with connect(api.url, token=api.token(Role.DEVELOPER, team="strangers")) as store:
         (change,) = store.plan(Repository("strangers", (speed("x", 0.1, "bikes"),)))
-    assert (change.refused, change.reason) == ("unknown-name", "there is no stream 'bikes'")
+    assert (change.refused, change.reason) == (
+        "unknown-name",
+        "PTK strangers.x in ptks.py: there is no stream 'bikes'",
+    )
 
 
 def test_a_role_that_is_wanting_is_told_by_the_plan(api: Api) -> None:
