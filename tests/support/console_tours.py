@@ -62,7 +62,7 @@ ACTS = {
     ),
 }
 """Each action by its route, with the fields of its form and what the page says when it is done."""
-SENT = ("/login", "/logout", "/ptks/{ptk_id}", "/ptks/{ptk_id}/lookup")
+SENT = ("/login", "/logout", "/ptks/{ptk_id}", "/ptks/{ptk_id}/lookup", "/streams/{name}/check")
 """Routes of other forms that are sent by POST."""
 WIDTHS = (390, 1_280)  # a phone and a desk
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

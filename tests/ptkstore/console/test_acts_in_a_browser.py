@@ -138,6 +138,14 @@ def test_what_a_form_shows_can_be_read_by_everybody(api: Api, browser: Browser, 
             one.page.locator("#key_0").fill("8")
             one.page.get_by_role("button", name="Look up").click()
             expect(one.page.get_by_role("heading", name="Answer")).to_be_visible()
+        elif route.endswith("check"):
+            one.go(f"{api.url}/console/streams/taxi/officer")
+            one.page.locator("#signed-file").set_input_files(
+                {"name": "report.json", "mimeType": "application/json", "buffer": b"{}"}
+            )
+            one.page.get_by_role("button", name="Check the signature").click()
+            one.page.wait_for_load_state()
+            assert one.page.url.endswith("/streams/taxi/check")
         else:
             one.go(f"{api.url}/console/ptks/taxi.speed")
             one.page.locator("#find").fill("1")

@@ -87,7 +87,7 @@ def test_the_number_of_statements_does_not_grow_with_what_is_shown(api: Api) -> 
     ), asked
     page = seen(signed_in(api).get("/console/")).text
     assert page.count("its page shows what is left") == 20
-    assert page.count("killed") == NOTICES_SHOWN
+    assert page.count("Its process was killed.") == NOTICES_SHOWN
     trainings = seen(signed_in(api).get("/console/ptks/taxi.speed")).text
     assert trainings.count("killed") == 2 * 30  # its code, and the sentence of its cause
     letters = seen(signed_in(api).get("/console/deliveries")).text
