@@ -36,7 +36,7 @@ def too_large(ptk_id: str, one: int, other: int) -> str:
 
 
 def fact(value: object) -> str:
-    """A fact of a manifest; a window by its number and its days, nothing as a word."""
+    """Write a fact of a manifest; a window by its number and its days, nothing as a word."""
     if isinstance(value, Mapping) and set(value) == {"index", "start", "end"}:
         return f"window {value['index']}, {shown_time(value['start'])} to {shown_time(value['end'])}"
     return "none" if value is None else compact(value)
