@@ -26,7 +26,7 @@ def guide(repository: Path) -> dict[str, str]:
     text = (repository / "docs" / "guide" / "backup.md").read_text()
     found = dict(re.findall(r"<!-- tested: ([a-z ]+) -->\n```bash\n(.*?)```", text, re.DOTALL))
     assert set(found) == {
-        f"{vendor} {act}" for vendor in ("sqlite", "postgresql") for act in ("backup", "restore")
+        f"{vendor} {act}" for vendor in ("sqlite", "postgresql") for act in ("backup", "check", "restore")
     }
     return found
 
@@ -37,10 +37,16 @@ def store(home: Path, url: str | None) -> Iterator[Rig]:
         yield made
 
 
-def run(commands: str, home: Path, backup: Path, url: str | None, programs: Path | None) -> str:
+def run(commands: str, home: Path, backup: Path, url: str | None, programs: Path | None, **more: str) -> str:
     """In a shell that stops at the first command that fails."""
     places = [str(Path(sys.executable).parent), *([str(programs)] if programs else []), os.environ["PATH"]]
-    env = {"PATH": ":".join(places), "PTK_HOME": str(home), "BACKUP": str(backup), "HOME": str(backup)}
+    env = {
+        "PATH": ":".join(places),
+        "PTK_HOME": str(home),
+        "BACKUP": str(backup),
+        "HOME": str(backup),
+        **more,
+    }
     if url is not None:
         env["PTK_DATABASE_URL"] = url.replace("postgresql+psycopg:", "postgresql:")
     done = subprocess.run(
@@ -93,6 +99,55 @@ def test_a_store_goes_on_from_a_backup_without_what_it_may_have_forgotten(
         assert chain.store.service.verify_ledger(scenario.STREAM).faults == ()
         (shown,) = chain.store.look_up(["ptk_state:version"], [{"ptk": scenario.LONG}])
         assert shown == {"version": 3}
+
+
+def key_files(home: Path) -> dict[str, bytes]:
+    """The content of the key store, but for the files of locks."""
+    found = (path for path in (home / "keys").rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in found if "locks" not in path.parts}
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_a_backup_is_checked_without_restoring_it(
+    vendor: str, guide: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    backup.mkdir()
+    url, programs, more = None, None, {"PTK_URL": "http://127.0.0.1:9", "TMPDIR": str(tmp_path / "scratch")}
+    (tmp_path / "scratch").mkdir()
+    if vendor == "postgresql":
+        url = request.getfixturevalue("fresh_postgres_url")
+        postgres: Postgres = request.getfixturevalue("postgres")
+        programs = programs_of(postgres)
+
+    def checked() -> str:
+        commands = guide[f"{vendor} check"].replace("taxi.speed_by_hour", scenario.LONG)
+        if vendor == "sqlite":
+            return run(commands, home, backup, url, programs, **more)
+        with postgres.fresh_database() as scratch:
+            more["SCRATCH_URL"] = scratch.replace("postgresql+psycopg:", "postgresql:")
+            return run(commands, home, backup, url, programs, **more)
+
+    with store(home, url) as chain:
+        scenario.create_stream(chain.store)
+        scenario.register(chain.store, [scenario.LONG])
+        publish(chain, 0)
+        run(guide[f"{vendor} backup"], home, backup, url, programs)
+        before = key_files(home)
+        said = checked()
+        assert "the journal adds up" in said
+        assert re.search(r"1 │ elected .*│ +True │", said)
+        assert key_files(home) == before
+        publish(chain, 1)
+        assert "ends before the last spend that was seen" in (said := checked())
+        assert "exit code 1" in said
+        publish(chain, 2)  # the service works as before
+        assert chain.store.service.verify_ledger(scenario.STREAM).faults == ()
+    assert list((tmp_path / "scratch").iterdir()) == []
+    (state,) = (backup / "lake").rglob("v00000001/*.parquet")
+    state.write_bytes(state.read_bytes()[:-1] + b"x")
+    with pytest.raises(AssertionError, match="differs from its hash"):
+        checked()
 
 
 def test_a_copy_is_never_written_over_anything(guide: dict[str, str], tmp_path: Path) -> None:

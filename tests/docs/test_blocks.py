@@ -30,7 +30,7 @@ RUN = {
     "concepts/not-protected.md": ("test_concept_pages", "python 0"),
     "concepts/ptk.md": ("test_concept_pages", "python 0"),
     "concepts/window.md": ("test_concept_pages", "python 0"),
-    "guide/backup.md": ("test_backup_guide", "bash 0 1 2 3"),
+    "guide/backup.md": ("test_backup_guide", "bash 0 1 2 3 4 5"),
     "guide/checks.md": ("test_library_guides", "python 0"),
     "guide/clustering.md": ("test_library_guides", "python 0"),
     "guide/counts.md": ("test_library_guides", "python 0"),
