@@ -13,10 +13,8 @@ from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import Domain
 from ptklib.exceptions import CorruptStateError
 from ptklib.names import check_name, class_suffixes, refuse_duplicates
+from ptklib.row_noise import OWN_NOISE as NOISE
 from ptklib.state import TableSchema
-
-NOISE = "noise_std"
-"""Column of a selected feature's table: the noise in each count of that value."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 from ptklib.displays import markup
 from ptklib.events import LocalReport
 from ptklib.privacy import PrivacyLoss
+from ptklib.row_noise import OWN_NOISE, noise_ranges
 
 ROWS_SHOWN, COLUMNS_SHOWN, GROUPS_SHOWN = 5, 8, 40
 
@@ -64,7 +65,9 @@ def loss_facts(loss: PrivacyLoss) -> dict[str, object]:
 def _noise_rows(tables: Mapping[str, Any], keys: Keys, noise_std: Noise) -> Iterator[tuple[object, ...]]:
     """Yield a row per table and noise; neighbouring columns with the same noise share one."""
     for name, table in tables.items():
-        noise = {**dict.fromkeys(table.column_names, UNKNOWN), **noise_std.get(name, {})}
+        noisy = noise_std.get(name, {})
+        noise: dict[str, object] = dict.fromkeys(table.column_names, UNKNOWN)
+        noise |= {column: _told(*ends) for column, ends in noise_ranges(table, noisy).items()}
         noise |= dict.fromkeys(keys[name], KEY)
         groups = [
             (told, list(columns)) for told, columns in groupby(table.column_names, key=noise.__getitem__)
@@ -73,6 +76,13 @@ def _noise_rows(tables: Mapping[str, Any], keys: Keys, noise_std: Noise) -> Iter
             yield name, table.num_rows, _span(columns), told
         if len(groups) > GROUPS_SHOWN:
             yield name, table.num_rows, f"and {len(groups) - GROUPS_SHOWN} more groups", ""
+
+
+def _told(least: float, most: float) -> object:
+    """Return the noise of a column as it is shown: a number, or the ends where each row has its own."""
+    if least == most:
+        return most
+    return f"{markup.shortened(least)} to {markup.shortened(most)}, in the column {OWN_NOISE}"
 
 
 def _span(columns: list[str]) -> str:

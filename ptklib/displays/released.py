@@ -8,12 +8,11 @@ from ptklib.displays.described import Keys, Noise
 from ptklib.events import GaussianNoise, LaplaceNoise, PoissonSampled
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import PrivacyLoss
+from ptklib.row_noise import noise_of_column, numbers_of
 
 GAUSSIAN, LAPLACE = 1.96, 2.12
 """Standard deviations to both sides in which 95 % of the noise is; Laplace noise has longer tails: ln(20) / sqrt(2)."""
 ROWS_MAX = 60
-OWN_NOISE = "noise_std"
-"""A column of tables whose values do not all have the same noise."""
 
 
 def column_display(
@@ -44,9 +43,7 @@ def column_display(
         asked[0], sorted(tables), "table", next((n for n in sorted(tables) if noise_std.get(n)), None)
     )
     table, noisy = tables[name], noise_std.get(name, {})
-    numbers = [
-        c for c in table.column_names if c not in keys[name] and _is_number(table.schema.field(c).type)
-    ]
+    numbers = [c for c in numbers_of(table) if c not in keys[name]]
     column = _one_of(asked[1], numbers, f"column of numbers in table {name!r}", next(iter(noisy), None))
     shown = table.slice(0, rows)
     return BarDisplay(
@@ -59,12 +56,9 @@ def column_display(
 
 
 def _reach(table: Any, column: str, noisy: Mapping[str, float], loss: PrivacyLoss) -> list[float] | None:
-    if column not in noisy:
-        return None
+    stds = noise_of_column(table, column, noisy)
     times = GAUSSIAN if _only_gaussian(loss) else LAPLACE
-    if OWN_NOISE in table.column_names and column != OWN_NOISE:
-        return [times * std for std in table.column(OWN_NOISE).to_pylist()]
-    return [times * noisy[column]] * int(table.num_rows)
+    return None if stds is None else [times * std for std in stds]
 
 
 def _only_gaussian(loss: PrivacyLoss) -> bool:
@@ -95,7 +89,3 @@ def _one_of(asked: str | None, there: list[str], kind: str, usual: str | None) -
     if chosen not in there:
         raise InvalidParameterError(f"there is no {kind} {chosen!r}: there are {', '.join(map(repr, there))}")
     return chosen
-
-
-def _is_number(arrow_type: Any) -> bool:
-    return str(arrow_type) in ("double", "int64")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ptklib.row_noise import noise_ranges
 from ptkstore.application.versions.elected_files import files_of
 from ptkstore.domain.versions.versions import table_of
 from ptkstore.ports.catalog import Read
@@ -33,17 +34,23 @@ ROWS_MOST = 100_000
 CELLS_MOST = 2_000_000
 
 
+NoiseRange = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnDiff:
     """How the values of a column changed, over the rows that both versions have.
 
-    `largest` and `mean` are of the absolute changes of numbers; None for other columns.
+    `largest` and `mean` are of the absolute changes of numbers; None for other columns. `noise` has the smallest and
+    the largest standard deviation of the noise in these rows, of the older version and of the newer; None where it is
+    not told.
     """
 
     column: str
     n_changed: int
     largest: float | None
     mean: float | None
+    noise: tuple[NoiseRange | None, NoiseRange | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,8 @@ def difference(ptk_id: str, numbers: tuple[int, int], one: State, other: State) 
     diffs = []
     for name in names:
         keys = [list(c["schema"].get(name, {}).get("keys", ())) for c in contents]
-        diffs.append(_table_diff(name, tables[0].get(name), tables[1].get(name), keys))
+        noise = [c["state"].get("noise_std", {}).get(name, {}) for c in contents]
+        diffs.append(_table_diff(name, tables[0].get(name), tables[1].get(name), keys, noise))
     return VersionDiff(ptk_id, numbers, facts, tuple(diffs))
 
 
@@ -122,7 +130,11 @@ def _tables(files: Mapping[str, bytes]) -> dict[str, pa.Table]:
 
 
 def _table_diff(
-    name: str, before: pa.Table | None, after: pa.Table | None, keys: list[list[str]]
+    name: str,
+    before: pa.Table | None,
+    after: pa.Table | None,
+    keys: list[list[str]],
+    noise_std: list[Mapping[str, float]],
 ) -> TableDiff:
     if before is None or after is None or keys[0] != keys[1]:  # nothing to tell rows apart by
         old, new = ([] if table is None else table.column_names for table in (before, after))
@@ -132,7 +144,11 @@ def _table_diff(
     kept = [key for key in places[0] if key in places[1]]
     rows = [pa.array([place[key] for key in kept], pa.int64()) for place in places]
     shared = [c for c in before.column_names if c in after.column_names and c not in keys[0]]
-    columns = [_column_diff(c, before[c].take(rows[0]), after[c].take(rows[1])) for c in shared]
+    old, new = before.take(rows[0]), after.take(rows[1])
+    noises = [noise_ranges(table, told) for table, told in zip((old, new), noise_std, strict=True)]
+    columns = [
+        replace(_column_diff(c, old[c], new[c]), noise=(noises[0].get(c), noises[1].get(c))) for c in shared
+    ]
     return TableDiff(
         name,
         len(places[1]) - len(kept),

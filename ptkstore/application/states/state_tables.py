@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ptklib.row_noise import OWN_NOISE, has_own_noise
 from ptkstore.domain.versions.versions import table_of
 
 BYTES_MOST = 16_000_000
@@ -36,8 +37,8 @@ class TableAsk:
 class StateTable:
     """Rows of one table of a state; all of it is DP output or public.
 
-    `noise_std` has the standard deviation of the noise in a column where the state tells it. `n_rows` are all rows of
-    the table, and `n_found` those with the text.
+    `noise_std` has the standard deviation of the noise in a column where the state tells it; with `noise_by_row` it is
+    the largest of the rows. `n_rows` are all rows of the table, and `n_found` those with the text.
     """
 
     name: str
@@ -51,6 +52,17 @@ class StateTable:
     rows: tuple[tuple[Any, ...], ...]
     column: str
     descending: bool
+
+    @property
+    def noise_by_row(self) -> str:
+        """The column in which each row has its own noise; empty where all rows have the same."""
+        return OWN_NOISE if has_own_noise(self.numeric - {*self.keys}, self.noise_std) else ""
+
+    def noises_of(self, column: str) -> list[float | None]:
+        """Return the noise of a column's values, row by row; None where the state does not tell it."""
+        if self.noise_by_row and column in self.noise_std:
+            return self.values_of(self.noise_by_row)
+        return [self.noise_std.get(column)] * len(self.rows)
 
     def values_of(self, column: str) -> list[Any]:
         """Return the values of a column, row by row."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ptklib.row_noise import OWN_NOISE, noise_of_row
 from ptkstore.cli.output import AsJson, console, one_line, print_json, print_rows, reads, said, seen
 from ptkstore.cli.tables import minute
 from ptkstore.domain.names import split_ptk_id
@@ -45,13 +46,12 @@ def lookup(
         pairs = " ".join(f"{key}=VALUE" for key in chosen.keys or _KEYS.get(chosen.view, ("name",)))
         raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
     asks_version = chosen.spec is not None and not as_json and VERSION not in chosen.names
-    asked = (
-        [*chosen.references, f"{chosen.view}{chosen.version}:{VERSION}"]
-        if asks_version
-        else chosen.references
-    )
+    besides = [VERSION] if asks_version else []
+    if asks_version and OWN_NOISE in chosen.columns and OWN_NOISE not in chosen.names:
+        besides.append(OWN_NOISE)
+    more = [f"{chosen.view}{chosen.version}:{name}" for name in besides]
     try:
-        response = store.look_up(asked, [entity])
+        response = store.look_up([*chosen.references, *more], [entity])
     except InvalidRequest as error:
         raise _explained(store, chosen, entity, error) from None
     (answer,) = response
@@ -59,9 +59,14 @@ def lookup(
         print_json(answer)
         _print_assurance(response, said)
         return
-    number = answer.pop(VERSION) if asks_version else None  # null where the version has no such key
+    row = dict(answer)
+    for name in besides:
+        del answer[name]
+    number = row[VERSION] if asks_version else None  # null where the version has no such key
     made = None if number is None or chosen.spec is None else _manifest(store, chosen.spec.ptk_id, number)
-    noise = {} if made is None else made["state"].get("noise_std", {}).get(chosen.table, {})
+    noise = (
+        {} if made is None else noise_of_row(row, made["state"].get("noise_std", {}).get(chosen.table, {}))
+    )
     rows = [
         {"feature": k, "value": v, **({"noise": noise.get(k)} if noise else {})} for k, v in answer.items()
     ]

@@ -63,18 +63,20 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
 
 
 def print_values(state: StateTable | None) -> None:
-    """Print the first rows of a state; a heading says the standard deviation of its column's noise."""
+    """Print the first rows of a state; a heading says the standard deviation of its column's noise, if it is one."""
     if state is None:
         console.print("no state to show: there is none yet, or it is too large; in Python: Store.ptk(...)")
         return
-    headings = [
-        f"{name} ± {state.noise_std[name]:.3g}" if name in state.noise_std else name for name in state.columns
-    ]
+    of_columns = {} if state.noise_by_row else state.noise_std
+    headings = [f"{name} ± {of_columns[name]:.3g}" if name in of_columns else name for name in state.columns]
     rows = [dict(zip(headings, row, strict=True)) for row in state.rows]
     print_rows(rows, as_json=False, title=f"What it says: {state.name}", nothing="the state has no rows")
     more = f"the first {len(rows)} of {state.n_rows} rows; " if state.n_rows > len(rows) else ""
     told = "± is one standard deviation of the noise" if state.noise_std else "the state tells no noise"
-    console.print(f"{more}{told}", highlight=False)
+    if state.noise_by_row:
+        noisy = ", ".join(state.noise_std)
+        told = f"{state.noise_by_row} is one standard deviation of the noise in the row's {noisy}"
+    console.print(one_line(f"{more}{told}"), highlight=False)
 
 
 def values_document(state: StateTable | None) -> dict[str, Any] | None:
@@ -86,6 +88,7 @@ def values_document(state: StateTable | None) -> dict[str, Any] | None:
         "rows": [dict(zip(state.columns, row, strict=True)) for row in state.rows],
         "n_rows": state.n_rows,
         "noise_std": dict(state.noise_std),
+        "noise_by_row": state.noise_by_row or None,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from ptkstore.cli.tables import minute
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 from ptkstore.sdk.store import HomeStore
+
+if TYPE_CHECKING:
+    from ptkstore.application.states.diff_versions import ColumnDiff
 
 
 @reads
@@ -47,7 +50,6 @@ def diff(
         for name, (before, after) in difference.facts.items()
     ]
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
-    told = _noises(store, ptk_id, difference.versions)
     for table in difference.tables:
         console.print(
             f"{one_line(table.table)}: {counted(table.n_added, 'row')} added, "
@@ -57,18 +59,22 @@ def diff(
         for names, word in ((table.columns_added, "new"), (table.columns_dropped, "dropped")):
             if names:
                 console.print(f"  {word} columns: {one_line(', '.join(names))}", highlight=False)
-        noises = {f"noise_v{number}": one.get(table.table, {}) for number, one in told.items()}
-        rows = [
-            {**asdict(column), **{name: noise.get(column.column) for name, noise in noises.items()}}
-            for column in table.columns
-        ]
+        rows = [_column(column, difference.versions) for column in table.columns]
+        told = {name for row in rows for name, value in row.items() if value is not None}
+        rows = [{name: value for name, value in row.items() if name in told} for row in rows]
         print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
 
 
-def _noises(store: Store, ptk_id: str, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-    """The noise that versions tell, by table and column; without it nobody sees which changes say anything."""
-    states = {number: store.service.version(ptk_id, number).content["state"] for number in numbers}
-    return {number: state["noise_std"] for number, state in states.items() if state.get("noise_std")}
+def _column(column: ColumnDiff, numbers: Sequence[int]) -> dict[str, Any]:
+    """What changed in a column, beside its noise: without that nobody sees which changes say anything."""
+    row = asdict(column)
+    noises = zip(numbers, row.pop("noise"), strict=True)
+    return row | {f"noise_v{number}": None if ends is None else _ends(*ends) for number, ends in noises}
+
+
+def _ends(least: float, most: float) -> float | str:
+    """One number where all rows have the same noise."""
+    return most if least == most else f"{least:.3g} to {most:.3g}"
 
 
 def _fact(value: object) -> str:

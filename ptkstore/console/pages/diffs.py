@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ptkstore.console.pages.shown import compact, shown_time
 
 if TYPE_CHECKING:
-    from ptkstore.application.states.diff_versions import TableDiff, VersionDiff
+    from ptkstore.application.states.diff_versions import ColumnDiff, TableDiff, VersionDiff
 
 TABLES_SHOWN = 20
 COLUMNS_SHOWN = 100
@@ -43,6 +43,7 @@ def fact(value: object) -> str:
 
 
 def _table(table: TableDiff) -> dict[str, Any]:
+    columns = [_column(one) for one in table.columns[:COLUMNS_SHOWN]]
     return {
         "table": table.table,
         "n_kept": table.n_kept,
@@ -50,9 +51,25 @@ def _table(table: TableDiff) -> dict[str, Any]:
         "n_dropped": table.n_dropped,
         "added": _names(table.columns_added),
         "dropped": _names(table.columns_dropped),
-        "columns": table.columns[:COLUMNS_SHOWN],
+        "columns": columns,
+        "noisy": [place for place in (0, 1) if any(one["noises"][place] for one in columns)],
         "n_columns": len(table.columns),
     }
+
+
+def _column(column: ColumnDiff) -> dict[str, Any]:
+    return {
+        "column": column.column,
+        "n_changed": column.n_changed,
+        "mean": column.mean,
+        "largest": column.largest,
+        "noises": [_noise(*ends) if ends else "" for ends in column.noise],
+    }
+
+
+def _noise(least: float, most: float) -> str:
+    """One deviation, or those of the rows with the least and the most."""
+    return f"± {most:.3g}" if least == most else f"± {least:.3g} to ± {most:.3g}"
 
 
 def _names(names: Sequence[str]) -> str:

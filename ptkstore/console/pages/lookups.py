@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ptklib.row_noise import noise_of_row
 from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import compact, formed
@@ -100,12 +101,13 @@ class LookUp(Reads):
         found = dict(zip(names, (_of(answers[0], view, name) for name in names), strict=True))
         assured = answers.assured.get(view)
         content = self._service.version(spec.ptk_id, number).content if number else None
+        told = {} if content is None else content["state"].get("noise_std", {}).get(table, {})
         return {
             "answer": {name: "" if value is None else compact(value) for name, value in found.items()},
             "version": number or None,
             "assured_text": "" if assured is None else assured.sentence(),
             "made": "" if content is None else self._made(spec, content),
-            "noise": {} if content is None else content["state"].get("noise_std", {}).get(table, {}),
+            "noise": noise_of_row(found, told),
         }
 
     def _made(self, spec: PtkSpec, content: Mapping[str, Any]) -> str:

@@ -124,16 +124,13 @@ class PtkPage(Reads):
             "other": other,
             "diff": None,
             "problem": "",
-            "noises": {},
         }
         if not 1 <= one < other:
             return {**shown, "problem": "Choose two different versions, the older one first."}
         diff = self._service.small_diff(ptk_id, one, other)
         if diff is None:
             return {**shown, "problem": too_large(ptk_id, one, other)}
-        states = {number: self._service.version(ptk_id, number).content["state"] for number in (one, other)}
-        noises = {number: told for number, state in states.items() if (told := state.get("noise_std"))}
-        return {**shown, "diff": shown_diff(diff), "noises": noises}
+        return {**shown, "diff": shown_diff(diff)}
 
     def _graph(
         self, who: Principal, spec: PtkSpec, newest: Mapping[str, Any] | None, shown: Mapping[str, Any]

@@ -14,8 +14,6 @@ ROWS_SHOWN = 50
 PLOTTED = 48
 TEXT_MOST = 100
 CELL_MOST = 80
-OWN_NOISE = "noise_std"
-"""A column of tables whose rows do not all have the same noise, as the library names it."""
 
 
 def table_ask(asked: Mapping[str, Sequence[str]]) -> TableAsk:
@@ -37,7 +35,6 @@ def shown_table(table: StateTable, plotted: str) -> dict[str, Any]:
     values = [name for name in table.columns if name in table.numeric and name not in table.keys]
     column = plotted if plotted in values else next(iter([*table.noise_std, *values]), "")
     column = column if column in values else next(iter(values), "")
-    by_row = _by_row(table)
     return {
         "name": table.name,
         "tables": table.tables,
@@ -46,7 +43,7 @@ def shown_table(table: StateTable, plotted: str) -> dict[str, Any]:
             {
                 "name": name,
                 "number": name in table.numeric,
-                "noise": None if by_row else table.noise_std.get(name),
+                "noise": None if table.noise_by_row else table.noise_std.get(name),
             }
             for name in table.columns
         ],
@@ -58,31 +55,26 @@ def shown_table(table: StateTable, plotted: str) -> dict[str, Any]:
         "values": values,
         "plotted": column,
         "noise": table.noise_std.get(column),
-        "noise_by_row": OWN_NOISE if by_row and table.noise_std.get(column) else "",
+        "noise_by_row": table.noise_by_row if column in table.noise_std else "",
         "chart": _plot(table, column) if column else None,
     }
 
 
 def _plot(table: StateTable, column: str) -> ValueChart | None:
-    noises = [table.noise_std.get(column, 0.0)] * len(table.rows)
-    if _by_row(table) and column in table.noise_std:
-        noises = table.values_of(OWN_NOISE)
     names = list(zip(*(table.values_of(key) for key in table.keys), strict=True)) or [
         (number,) for number in range(len(table.rows))
     ]
     values = []
-    for name, value, noise in list(zip(names, table.values_of(column), noises, strict=True))[:PLOTTED]:
+    for name, value, told in list(zip(names, table.values_of(column), table.noises_of(column), strict=True))[
+        :PLOTTED
+    ]:
         if value is None:
             continue
+        noise = told or 0.0
         key = ", ".join(_cell(one) for one in name)
         text = f"{key}: {_cell(value)}" + (f", noise of standard deviation {noise:.4g}" if noise else "")
         values.append(Value(key, float(value), value - 2 * noise, value + 2 * noise, text))
     return value_chart(values)
-
-
-def _by_row(table: StateTable) -> bool:
-    """Whether each row says what its noise is; a team's table that has such a column says nothing of its noise."""
-    return bool(table.noise_std) and OWN_NOISE in table.numeric
 
 
 def _cell(value: object) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 from ptkstore.domain.identity import Role
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, seen, signed_in
+from tests.support.selected import publish_selected
 
 PAGE = "/console/ptks/taxi.speed/lookup"
 
@@ -80,6 +82,21 @@ def test_values_of_a_real_feast_are_those_of_the_version(real: Api) -> None:
     unknown = look_up(client, key_0="99")
     assert set(cells(unknown).values()) == {"no released value"}
     assert "does not tell whether there are rows of these keys" in unknown.text
+
+
+@pytest.mark.real
+def test_the_noise_is_that_of_the_keys_row(tmp_path: Path) -> None:
+    with Api(tmp_path) as api:
+        publish_selected(api.world)
+        client, noises = signed_in(api), []
+        for zone in ("early", "late"):
+            key = seen(client.get("/console/ptks/taxi.zones/lookup")).fields["form_key"]
+            answer = {"form_key": key, "key_0": zone}
+            page = client.post("/console/ptks/taxi.zones/lookup", data=answer)
+            own = float(cells(page)["noise_std"])
+            assert page.text.count(f"± {own:.3g}") == 2  # of both counts
+            noises.append(own)
+    assert noises[0] > noises[1]
 
 
 @pytest.mark.real
