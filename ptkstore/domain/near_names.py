@@ -61,14 +61,17 @@ def _pairs(name: str) -> set[str]:
 def suggest(error: UnknownName, names: Mapping[str, Names]) -> None:
     """Say in an error that has no hint yet which names are near; `names` has them by the kind of thing.
 
-    An error while names are read changes nothing: the first one is what the caller has to hear.
+    An error while names are read changes nothing: the first one is what the caller has to hear. A name that is there,
+    such as of a version whose files were lost, is not mistyped.
     """
     if error.hint or error.kind not in names:
         return
     try:
-        error.hint = near(error.name, names[error.kind](error.name))
+        known = tuple(islice(names[error.kind](error.name), _MOST))
     except PtkStoreError:
         return
+    if error.name not in known:
+        error.hint = near(error.name, known)
 
 
 def names_of(

@@ -78,6 +78,12 @@ def test_an_error_while_names_are_read_leaves_the_first_one_as_it_was() -> None:
     assert str(error) == "there is no stream 'taxy'"
 
 
+def test_a_name_that_is_there_is_not_said_to_be_meant() -> None:
+    lost = UnknownName("version", "taxi.speed v1")  # the catalog knows it, and its files are gone
+    suggest(lost, {"version": lambda _: ["taxi.speed v1", "taxi.speed v2"]})
+    assert str(lost) == "there is no version 'taxi.speed v1'"
+
+
 FORM = {"keys": ["zone"], "columns": [["zone", "int64"], ["mean", "double"]]}
 SPECS = [
     replace(ptk_spec("taxi.speed"), tables={"statistics": FORM}),
