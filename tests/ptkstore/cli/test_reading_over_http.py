@@ -520,11 +520,17 @@ def completed(line: str, **environment: str) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+def patiently(line: str, **environment: str) -> tuple[list[str], str]:
+    """Ask again where nothing came: on a busy machine the program gives up, so that no shell hangs."""
+    answers = (completed(line, **environment) for _ in range(10))
+    return next((one for one in answers if any(one)), ([], ""))
+
+
 @pytest.mark.long
 def test_names_behind_a_url_are_completed_by_what_the_token_may_see(api: Api) -> None:
     given = {"PTK_URL": api.url, "PTK_TOKEN": api.token(*EVERY_ROLE)}
-    assert completed("ptk show taxi.s", **given) == ([PTK], "")
-    assert completed("ptk budget ", **given) == (["other", STREAM], "")
+    assert patiently("ptk show taxi.s", **given) == ([PTK], "")
+    assert patiently("ptk budget ", **given) == (["other", STREAM], "")
     stranger = api.token(Role.CONSUMER, team="strangers")
     for wrong in (
         {**given, "PTK_TOKEN": stranger},
