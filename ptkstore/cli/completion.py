@@ -96,8 +96,7 @@ def _names(kind: str, context: typer.Context) -> list[str]:
     try:
         home = context.params.get("home")
         if home is None and (url := os.environ.get("PTK_URL")):
-            with _at_once():
-                return _names_behind(url, kind)
+            return _names_behind(url, kind)
         from ptkstore.adapters.sql.names import names_in_file, names_on_server
         from ptkstore.settings import CATALOG, load_settings
 
@@ -120,7 +119,8 @@ def _names_behind(url: str, kind: str) -> list[str]:
     if listing is None:
         return []
     transport = Transport(url, os.environ.get("PTK_TOKEN", ""))
-    return sorted(transport.pages(path_of(listing[0]), lambda one: str(one[listing[1]])))
+    with _at_once():
+        return sorted(transport.pages(path_of(listing[0]), lambda one: str(one[listing[1]])))
 
 
 @contextmanager
