@@ -58,7 +58,8 @@ _ABOUT = """\
 Share what sensitive event streams know, as differentially private feature models.
 
 Every request below `/v1` carries a token: `Authorization: Bearer ptk_...`. Refusals are problems as of RFC 9457 with a
-fixed `code`. Lists come in pages. Requests that create something may carry an `Idempotency-Key`.
+fixed `code`. Lists come in pages. Unknown query parameters are refused. Requests that create something may carry an
+`Idempotency-Key`.
 """
 # The environment could have it trace and time what devices ask for, and routes that handle rows.
 _NONE_OF_THE_FRAMEWORK: TelemetryConfig = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Never
@@ -18,13 +18,14 @@ from ptkstore.application.identity.record_action import Recorded
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal, Reach
-from ptkstore.domain.near_names import suggest
-from ptkstore.errors import InvariantBroken, NotAllowed, Unauthenticated, UnknownName
+from ptkstore.domain.near_names import near, suggest
+from ptkstore.errors import InvalidRequest, InvariantBroken, NotAllowed, Unauthenticated, UnknownName
 from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID, TOKEN_ID
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
 _BEARER = re.compile(r"[Bb]earer +(\S{1,200})")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 # Path parameters, what they are called in messages, and which texts can name one.
 _NAMED = {
     "stream": ("stream", re.compile(NAME)),
@@ -67,6 +68,8 @@ class AccessRule:
 
     def __init__(self, action: Action, path: str) -> None:
         self.action = action
+        self.query_names: Collection[str] = ()
+        """The query parameters of the route, once it is declared."""
         self.by_body = action.rule.reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
@@ -80,6 +83,7 @@ class AccessRule:
         caller = self._admitted(request)
         try:
             with self._answered(request, caller) as answered:
+                self._check_query(request)
                 yield answered
         except UnknownName as error:
             if request.app.state.near_names.allows():
@@ -134,6 +138,20 @@ class AccessRule:
                 raise
         _count(request, principal)
         return Caller(principal, state.service, identity, state.limits, self.action, [], Recorded(subject))
+
+    def _check_query(self, request: Request) -> None:
+        """Refuse a query parameter that the route does not have: it would be ignored, and the answer another one."""
+        for name in request.query_params:
+            if name not in self.query_names:
+                there = (
+                    f"those here are {', '.join(self.query_names)}"
+                    if self.query_names
+                    else "none is read here"
+                )
+                told = f" {name!r}" if _PLAIN.fullmatch(name) else " of that name"
+                raise InvalidRequest(
+                    f"there is no query parameter{told}; {near(name, self.query_names, otherwise=there)}"
+                )
 
     def _check(self, caller: Caller) -> None:
         if self.by_body and not caller.permitted:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Request
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Query
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -109,6 +111,7 @@ class Resource:
                 dependencies=[*first, Depends(_SHOWN)],
                 **more,
             )
+            rule.query_names = _query_names(cast("APIRoute", self.router.routes[-1]))
             return endpoint
 
         return declare
@@ -153,6 +156,11 @@ def _in_one_thread(
     answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
     answered.rule, answered.large = rule, large  # type: ignore[attr-defined]
     return cast("_Endpoint", answered)
+
+
+def _query_names(route: APIRoute) -> tuple[str, ...]:
+    params = get_flat_params(route.dependant)
+    return tuple(one.alias for one in params if isinstance(one.field_info, Query))
 
 
 def _is_document(annotation: Any) -> bool:

@@ -16,6 +16,7 @@ from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, pag
 from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import exchanged
+from ptkstore.domain.catalog_search import has_words, words_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ptks.accept import Accept
 from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec
@@ -77,6 +78,13 @@ def list_ptks(
     stream: Annotated[Name | None, Query(description="of this stream alone")] = None,
     team: Annotated[Name | None, Query(description="of this team alone")] = None,
     tag: Annotated[str | None, Query(max_length=32, description="with this tag alone")] = None,
+    q: Annotated[
+        str | None,
+        Query(
+            max_length=100,
+            description="with all of these words in names, descriptions, tags, columns, owners and streams",
+        ),
+    ] = None,
 ) -> dict[str, Any]:
     """List the PTKs of the streams on which the caller has a role, and those for whose verdicts such a stream pays."""
     seen = caller.identity.visible_streams(caller.principal)
@@ -87,7 +95,8 @@ def list_ptks(
             (*specs, *(one for one in tested if team in (None, one.team))), key=lambda one: one.ptk_id
         )
     specs = [spec for spec in specs if {spec.stream, spec.tested_on} & seen]
-    specs = [spec for spec in specs if tag is None or tag in spec.tags]
+    words = words_of(q or "")
+    specs = [spec for spec in specs if (tag is None or tag in spec.tags) and has_words(spec, words)]
     readable = caller.identity.streams_for(caller.principal, Action.STATE_READ)
     newest, times = caller.service.newest_versions(), caller.service.newest_times()
 
