@@ -209,7 +209,8 @@ class Console:
                     query.append(request.state.request_id)
                 about = {"stream": names[0]} if kind == "stream" else dict(request.path_params)
                 more = page(who, *names, *query, *form)
-                more["acts"] = self._actions.offered(who, about) if path in _ACTED_ON else []
+                done = more.pop("done", ())
+                more["acts"] = self._actions.offered(who, about, done) if path in _ACTED_ON else []
                 return self.shown(request, who, session, template, more)
             except UnknownName as error:
                 request.state.code = error.code

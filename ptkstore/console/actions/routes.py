@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -124,15 +124,23 @@ class ActionRoutes:
         """Return a route for each action, to be asked by GET and done by POST."""
         return [Route(PREFIX + act.path, self._answering(act), methods=["GET", "POST"]) for act in ACTS]
 
-    def offered(self, who: Principal, names: Mapping[str, str]) -> list[dict[str, str]]:
-        """Return links to the actions that the roles allow on what a page is about, or on the store."""
+    def offered(
+        self, who: Principal, names: Mapping[str, str], done: Collection[Action] = ()
+    ) -> list[dict[str, str]]:
+        """Return links to the actions that the roles allow on what a page is about, or on the store.
+
+        Parameters
+        ----------
+        done : collection of Action
+            Those that would change nothing now, which get no link.
+        """
         fitting = [act for act in ACTS if act.names() == names.keys()]
         asked = {act.action for act in fitting} | ({Action.LEDGER_VERIFY} if "stream" in names else set())
         may = self._identity.allowed(who, asked, Named(**names) if names else None)
         links = [
             {"href": self._prefix + PREFIX + act.path.format(**names), "title": act.title}
             for act in fitting
-            if act.action in may
+            if act.action in may - set(done)
         ]
         if Action.LEDGER_VERIFY in may:
             href = f"{self._prefix}/streams/{names['stream']}/officer"

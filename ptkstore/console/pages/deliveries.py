@@ -38,6 +38,11 @@ class Deliveries(Reads):
             "n_letters": followed.missed,
             "attempts": [{**one, "answer": answer_in_words(one)} for one in attempts[:ATTEMPTS_SHOWN]],
             "more_attempts": len(attempts) > ATTEMPTS_SHOWN,
+            "done": [
+                Action.SUBSCRIPTION_DISABLE
+                if document["status"] == "disabled"
+                else Action.SUBSCRIPTION_ENABLE
+            ],
         }
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
