@@ -90,6 +90,8 @@ def _most(fits: Callable[[int], bool]) -> int:
 class _Counted:
     """Plans with more and more copies of one PTK; offers and prices are made once, whatever the number of plans.
 
+    PTKs that differ in their names alone have the same offers and prices, so those are made once for all of them.
+
     Parameters
     ----------
     specs, tested : sequence of PtkSpec
@@ -100,11 +102,11 @@ class _Counted:
         self, last: PtkSpec, specs: Sequence[PtkSpec], tested: Sequence[PtkSpec], policy: Policy
     ) -> None:
         self._last, self._policy = replace(last, facts=None), policy
-        self._promised = tuple(as_promised(spec, policy) for spec in specs)
         self._tested = (*specs, *tested)
         self._newcomer = as_newcomer(self._last, policy)
-        self._offers = {one.ptk_id: offers_of(one, policy) for one in self._promised}
         self._new_offers = offers_of(self._newcomer, policy)
+        self._asks = {spec.ptk_id: _nameless(spec) for spec in self._tested}
+        self._promised, self._offers = _menus(specs, self._asks, policy)
         self._prices: dict[str, Price | None] = {}
 
     def fit(self, n: int) -> bool:
@@ -122,10 +124,31 @@ class _Counted:
         return tuple(replace(one, ptk_id=spec.ptk_id) for one in self._new_offers) if known is None else known
 
     def _price(self, spec: PtkSpec, policy: Policy) -> Price | None:
-        name = _original(spec.ptk_id)
-        if name not in self._prices:
-            self._prices[name] = price_of_test(spec, policy)
-        return self._prices[name]
+        asks = self._asks[_original(spec.ptk_id)]
+        if asks not in self._prices:
+            self._prices[asks] = price_of_test(spec, policy)
+        return self._prices[asks]
+
+
+def _menus(
+    specs: Iterable[PtkSpec], asks: Mapping[str, str], policy: Policy
+) -> tuple[tuple[PtkSpec, ...], dict[str, tuple[Offer, ...]]]:
+    """The PTKs as they are promised room, and the offers of each by its id."""
+    known: dict[str, tuple[PtkSpec, tuple[Offer, ...]]] = {}
+    promised, offers = [], {}
+    for spec in specs:
+        if (ask := asks[spec.ptk_id]) not in known:
+            first = as_promised(spec, policy)
+            known[ask] = first, offers_of(first, policy)
+        like, menu = known[ask]
+        promised.append(replace(like, ptk_id=spec.ptk_id, team=spec.team, name=spec.name))
+        offers[spec.ptk_id] = tuple(replace(one, ptk_id=spec.ptk_id) for one in menu)
+    return tuple(promised), offers
+
+
+def _nameless(spec: PtkSpec) -> str:
+    """All that offers and prices of a PTK may depend on: what it says and what is known of it, without its names."""
+    return repr(replace(spec, ptk_id="", team="", name="", description="", tags=()))
 
 
 def _original(ptk_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,14 +192,26 @@ def test_who_reads_no_budget_sees_neither_bars_nor_room(api: Api) -> None:
             assert told not in page
 
 
-def test_the_page_of_a_stream_with_many_ptks_counts_no_room(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "Room for" in text_of(api)
-    monkeypatch.setattr(budgets, "COUNTED_MOST", 1)
-    page = text_of(api)
-    assert "Room for" not in page
-    assert "not counted here, beside more than 1 PTKs. Ask for it by: ptk budget taxi --room" in page
+def test_the_page_of_a_stream_with_more_than_500_ptks_counts_no_room(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream(n_max=100_000)
+        api.world.register("first", epsilon=0.001)
+
+        def add(*numbers: int) -> None:
+            with api.world.service.begin() as uow:
+                (spec, *_) = uow.ptks.find(stream="taxi")
+                for number in numbers:
+                    uow.ptks.add(replace(spec, ptk_id=f"taxi.p{number}", name=f"p{number}"))
+                uow.commit()
+
+        add(*range(1, 500))
+        assert "Room for at least 100 more PTKs like taxi." in text_of(api)
+        add(500)
+        page = text_of(api)
+        assert "Room for" not in page
+        assert "not counted here, beside more than 500 PTKs. Ask for it by: ptk budget taxi --room" in page
+        told = api.acting().get("/v1/streams/taxi/room").json()["room"]  # which whoever asks for it gets
+        assert (told["more"], told["is_least"]) == (100, True)
 
 
 def test_too_many_lines_are_told_and_not_read(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

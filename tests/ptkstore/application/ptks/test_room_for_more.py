@@ -83,22 +83,24 @@ def test_tests_of_versions_count_too(tmp_path: Path) -> None:
     world.service.close()
 
 
-def test_each_ptk_is_priced_once_however_many_plans_are_made(
+def test_equal_ptks_are_priced_once_however_many_they_and_the_plans_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = made(tmp_path)
     config = {"accept": {"metric": "loss", "epsilon": 0.001}}
     for number in range(5):
-        world.register(f"copy{number}", epsilon=0.001, config=config)
+        world.register(f"copy{number}", epsilon=0.001, config=config, tags=[f"tag{number}"])
+    world.register("other", epsilon=0.002, config={"accept": {"metric": "loss", "epsilon": 0.002}})
     priced: list[str] = []
     events, tests = event_of, evaluation_plans.price_of_estimate
     monkeypatch.setattr(window_plans, "event_of", lambda *args: [priced.append("training"), events(*args)][1])
     monkeypatch.setattr(
         evaluation_plans, "price_of_estimate", lambda *args: [priced.append("test"), tests(*args)][1]
     )
-    assert room(world).is_least
-    assert 0 < priced.count("training") <= 5 + 2  # and the last one, as the last and as a newcomer
-    assert 0 < priced.count("test") <= 5
+    found = room(world)
+    assert (found.ptk_id, found.is_least) == ("taxi.other", True)
+    assert priced.count("training") == 2 + 2  # and the last one, as the last and as a newcomer
+    assert priced.count("test") == 2
     world.service.close()
 
 
