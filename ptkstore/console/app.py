@@ -169,6 +169,10 @@ class Console:
                     Action.LEDGER_VERIFY,
                     "stream",
                 ),
+                self._page("/access", "access.html", pages.access, Action.GRANT_LIST, asks=True),
+                self._page(
+                    "/audit-log", "trail.html", pages.trail, Action.AUDIT_READ, asks=True, traced=True
+                ),
                 Route("/streams/{name}/report.{form}", self._download),
                 Checks(service, identity, self).route(),
                 *self._actions.routes(),

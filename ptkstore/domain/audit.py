@@ -36,6 +36,16 @@ class AuditEntry:
     number: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class TrailFilter:
+    """The lines of the trail that are asked for: from `since` on and before `until`. None restricts nothing."""
+
+    action: str | None = None
+    team: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 def subject_of(kind: str, name: str | None) -> str:
     """Return `kind/name`; what cannot be an id is a caller's own text, and is not kept."""
     subject = f"{kind}/{name}"

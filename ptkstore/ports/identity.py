@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.audit import AuditEntry, TrailFilter
 from ptkstore.domain.identity import Grant, Token
 
 
@@ -54,6 +54,15 @@ class AuditLogView(Protocol):
 
     def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
         """Return the next lines after a place; a `started` only where its end is missing."""
+
+    def last_number(self) -> int:
+        """Return the number of the newest line, 0 if there is none."""
+
+    def newest(self, numbers: range, limit: int, asked: TrailFilter) -> Sequence[AuditEntry]:
+        """Return the newest lines among these numbers that are asked for, the newest first.
+
+        A `started` is among them only where its end is missing.
+        """
 
     def about(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
         """Return the newest lines of these actions on a subject, the newest first.

@@ -20,7 +20,7 @@ from ptkstore.application.identity import (
     sight,
 )
 from ptkstore.application.identity.authorize import Named
-from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.audit import AuditEntry, TrailFilter
 from ptkstore.domain.identity import EVERY, Action, Grant, Principal, Role, Token
 from ptkstore.ports.identity import Answer
 from ptkstore.wiring.adapters import Adapters
@@ -111,6 +111,10 @@ class Identity:
     def acts_on(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
         """Return the newest lines of the audit trail of some actions on a subject."""
         return read_audit_log.read_acts_on(subject, actions, limit, begin=self._adapters.read)
+
+    def newest_acts(self, asked: TrailFilter, below: int | None, limit: int) -> read_audit_log.NewestLines:
+        """Return the newest lines of the audit trail that are asked for, below a number."""
+        return read_audit_log.read_newest_lines(asked, below, limit, begin=self._adapters.read)
 
     def visible_streams(self, principal: Principal) -> frozenset[str]:
         with self._adapters.read() as uow:

@@ -23,6 +23,7 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.application.identity.create_team import create_team
 from ptkstore.application.identity.read_audit_log import read_audit_log
 from ptkstore.application.identity.record_action import recorded
+from ptkstore.domain.audit import DONE, STARTED, AuditEntry, TrailFilter
 from ptkstore.domain.identity import EVERY, Action, Grant, Principal, Role
 from ptkstore.errors import (
     Conflict,
@@ -228,6 +229,34 @@ class IdentityContract:
         ]
         assert [e.request_id for e in read_audit_log(entries[0].number, 1, begin=catalog.begin)] == ["r2"]
         assert [e.request_id for e in read_audit_log(team="local", begin=catalog.begin)] == ["r3"]
+
+    def test_the_newest_lines_are_those_asked_for_among_some_numbers(self, catalog: SqlCatalog) -> None:
+        with catalog.begin() as uow:
+            assert uow.audit.last_number() == 0
+            for minute, (team, action, outcome) in enumerate(
+                (
+                    ("taxi", "grant.add", STARTED),
+                    ("taxi", "grant.add", DONE),
+                    ("ads", "grant.add", DONE),
+                    ("taxi", "grant.remove", DONE),
+                )
+            ):
+                at, request_id = NOW + timedelta(minutes=minute), f"r{max(1, minute)}"
+                uow.audit.append(AuditEntry(at, request_id, team, "t", action, "grant/a", outcome))
+            uow.commit()
+
+        def found(numbers: range = range(1, 99), limit: int = 9, **asked: Any) -> list[int]:
+            with catalog.read() as uow:
+                return [one.number for one in uow.audit.newest(numbers, limit, TrailFilter(**asked))]
+
+        with catalog.read() as uow:
+            assert uow.audit.last_number() == 4
+        assert found() == [4, 3, 2]  # a start whose end is there is none
+        assert found(limit=2) == [4, 3]
+        assert found(range(2, 4)) == [3, 2]
+        assert found(action="grant.add") == [3, 2]
+        assert found(team="taxi", action="grant.add") == [2]
+        assert found(since=NOW + timedelta(minutes=2), until=NOW + timedelta(minutes=3)) == [3]
 
     def test_what_cannot_be_recorded_is_not_done(self, catalog: SqlCatalog, world: dict[str, Any]) -> None:
         with catalog.begin() as uow:

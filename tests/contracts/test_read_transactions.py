@@ -15,6 +15,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.delivery.read_notices import notices_of
 from ptkstore.application.identity.create_team import create_team
 from ptkstore.application.ptks.registration import check_columns_are_stored
+from ptkstore.domain.audit import TrailFilter
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -89,6 +90,8 @@ READS: dict[str, tuple[Any, ...]] = {
     "identities.grants": (),
     "audit.after": (0, 10),
     "audit.about": ("stream/taxi", ["stream.create"], 10),
+    "audit.last_number": (),
+    "audit.newest": (range(1, 9), 5, TrailFilter()),
     "jobs.get": ("prepare/a",),
     "jobs.refused_average": (PTK,),
     "jobs.kinds": (["id"],),

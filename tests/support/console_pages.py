@@ -24,6 +24,8 @@ PAGES = (
     "/console/streams/taxi/queue",
     "/console/streams/taxi/simulation",
 )
+OF_THE_STORE = ("/console/access", "/console/audit-log")
+"""Pages for administrators."""
 
 
 class Seen(HTMLParser):

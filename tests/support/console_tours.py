@@ -38,6 +38,10 @@ PAGES = (
         "act/ptks/taxi.speed/deregister",
         "act/streams/taxi/close",
         "act/grants/add",
+        "access",
+        "access?team=taxi&stream=none",
+        "audit-log",
+        "audit-log?from=2026-01-01T00:00&to=2026-02-01T00:00&action=stream.create&team=taxi",
     ),
 )
 """Pages for whoever is signed in, below `/console/`."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ptkstore.application.identity.known_teams import check_team
-from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.audit import AuditEntry, TrailFilter
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 
 MOST_LINES = 1_000
+LOOKED_THROUGH = 200_000
+"""Lines that one question for the newest reads at most."""
 
 
 def read_audit_log(
@@ -29,6 +32,37 @@ def read_audit_log(
         if team is not None and knows_teams and not lines and not after:
             check_team(team, uow)
         return lines
+
+
+@dataclass(frozen=True, slots=True)
+class NewestLines:
+    """Lines of the trail, the newest first. Those below the number `older` are not read yet; None if there are none."""
+
+    lines: Sequence[AuditEntry]
+    older: int | None
+
+
+def read_newest_lines(
+    asked: TrailFilter, below: int | None = None, limit: int = 100, *, begin: Read
+) -> NewestLines:
+    """Read the newest lines that are asked for, among at most `LOOKED_THROUGH` lines below a number.
+
+    No index has all that may be asked for, so a question whose answer is far back would read the whole trail.
+
+    Parameters
+    ----------
+    below : int, optional
+        Where the page before ended, its `older`; the end of the trail by default.
+    """
+    if not 1 <= limit <= MOST_LINES:
+        raise InvalidRequest(f"between 1 and {MOST_LINES} lines are read at once")
+    with begin() as uow:
+        end = uow.audit.last_number() + 1
+        stop = end if below is None else max(1, min(below, end))
+        numbers = range(max(1, stop - LOOKED_THROUGH), stop)
+        lines = uow.audit.newest(numbers, limit, asked)
+    older = lines[-1].number if len(lines) == limit else numbers.start
+    return NewestLines(lines, older if older > 1 else None)
 
 
 def read_acts_on(

@@ -60,8 +60,8 @@ def remove(ask: Ask) -> Done:
 
 
 def page_of(ask: Ask) -> str:
-    """Return the page that lists the grants on the stream; the overview for all streams."""
-    return "/" if ask.document.stream == EVERY else f"/streams/{ask.document.stream}#grants"
+    """Return the page that lists the grants on the stream; that of all roles for all streams."""
+    return "/access#roles" if ask.document.stream == EVERY else f"/streams/{ask.document.stream}#grants"
 
 
 def _grant_of(ask: Ask) -> Grant:

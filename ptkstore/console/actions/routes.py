@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -39,6 +40,12 @@ _NAMED: Final = {
     "ptk_id": ("PTK", re.compile(PTK_ID)),
     "subscription_id": ("subscription", re.compile(SUBSCRIPTION_ID)),
 }
+# Pages for some roles, of a stream or of the store, that are led to beside the actions: with the right to see them.
+_BESIDE: Final[tuple[tuple[AbstractSet[str], Action, str, str], ...]] = (
+    ({"stream"}, Action.LEDGER_VERIFY, "/streams/{stream}/officer", "For the privacy officer"),
+    (set(), Action.GRANT_LIST, "/access", "Roles and tokens"),
+    (set(), Action.AUDIT_READ, "/audit-log", "Audit trail"),
+)
 _STATUS: Final[tuple[tuple[type[e.PtkStoreError], int], ...]] = (
     (e.UnknownName, 404),
     (e.WindowGone, 410),
@@ -135,16 +142,19 @@ class ActionRoutes:
             Those that would change nothing now, which get no link.
         """
         fitting = [act for act in ACTS if act.names() == names.keys()]
-        asked = {act.action for act in fitting} | ({Action.LEDGER_VERIFY} if "stream" in names else set())
+        beside = [one for one in _BESIDE if one[0] == names.keys()]
+        asked = {act.action for act in fitting} | {action for _, action, *_ in beside}
         may = self._identity.allowed(who, asked, Named(**names) if names else None)
         links = [
             {"href": self._prefix + PREFIX + act.path.format(**names), "title": act.title}
             for act in fitting
             if act.action in may - set(done)
         ]
-        if Action.LEDGER_VERIFY in may:
-            href = f"{self._prefix}/streams/{names['stream']}/officer"
-            links.append({"href": href, "title": "For the privacy officer"})
+        links += [
+            {"href": self._prefix + path.format(**names), "title": title}
+            for _, action, path, title in beside
+            if action in may
+        ]
         return links
 
     def _answering(self, act: Act) -> Any:

@@ -463,7 +463,7 @@ def test_an_unknown_team_is_told_of_in_the_form_with_the_one_that_may_be_meant(a
 
 def test_a_given_role_is_shown_on_the_page_of_its_stream(api: Api) -> None:
     client = signed_in(api, Role.ADMINISTRATOR)
-    for name, place in (("taxi", "/console/streams/taxi#grants"), ("*", "/console/")):
+    for name, place in (("taxi", "/console/streams/taxi#grants"), ("*", "/console/access#roles")):
         made = replace(case("grant", api), fields={"team": "ads", "stream": name, "role": "consumer"})
         assert post(client, made, confirmed(client, made)).headers["location"] == place
 

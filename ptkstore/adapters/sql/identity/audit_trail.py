@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, delete, exists, insert, or_, select, update
+from sqlalchemy import Select, and_, delete, exists, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql.identity import tables as t
 from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
-from ptkstore.domain.audit import STARTED, AuditEntry
+from ptkstore.domain.audit import STARTED, AuditEntry, TrailFilter
 from ptkstore.errors import Conflict
 from ptkstore.ports.identity import AT_WORK, Answer
 
@@ -32,6 +32,20 @@ class SqlAuditLog(CatalogPart):
         """Return the next lines after a place; a `started` only where its end is missing."""
         query = _ENDS.where(t.audit.c.number > number).where(*given(t.audit, team=team))
         return self._entries(query.order_by(t.audit.c.number).limit(limit))
+
+    def last_number(self) -> int:
+        """Return the number of the newest line, 0 if there is none."""
+        return self._connection.execute(select(func.max(t.audit.c.number))).scalar_one() or 0
+
+    def newest(self, numbers: range, limit: int, asked: TrailFilter) -> Sequence[AuditEntry]:
+        """Return the newest lines among these numbers; a `started` only where its end is missing."""
+        query = _ENDS.where(t.audit.c.number >= numbers.start, t.audit.c.number < numbers.stop)
+        query = query.where(*given(t.audit, action=asked.action, team=asked.team))
+        if asked.since is not None:
+            query = query.where(t.audit.c.at >= asked.since)
+        if asked.until is not None:
+            query = query.where(t.audit.c.at < asked.until)
+        return self._entries(query.order_by(t.audit.c.number.desc()).limit(limit))
 
     def about(self, subject: str, actions: Iterable[str], limit: int) -> Sequence[AuditEntry]:
         """Return the newest lines of these actions on a subject; a `started` only where its end is missing."""

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from ptkstore.console.actions.routes import PREFIX as ACTIONS
+from ptkstore.console.pages.oversight.access import grant_row, owner_row
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_span, shown_time
 from ptkstore.domain.audit import LOCAL, subject_of
-from ptkstore.domain.identity import EVERY, STREAM_ROLES, Action
+from ptkstore.domain.identity import Action
 from ptkstore.domain.streams.streams import Stream
 
 ACTS_SHOWN = 30
@@ -41,27 +42,11 @@ class StreamPeople(Reads):
     def _grants(self, stream: Stream, may: Collection[Action]) -> dict[str, Any]:
         """The roles that were given on a stream, with a link to take each away for who may."""
         found = self._identity.grants(stream=stream.name)
-        own = [
-            {
-                "team": f"{stream.team}, which owns the stream",
-                "role": ", ".join(sorted(STREAM_ROLES)),
-                "on": stream.name,
-                "remove": "",
-            }
-        ]
-        given = [
-            {
-                "team": "every team" if one.team == EVERY else one.team,
-                "role": one.role.value,
-                "on": "every stream" if one.stream == EVERY else one.stream,
-                "remove": f"{ACTIONS}/grants/remove?team={one.team}&stream={one.stream}&role={one.role.value}"
-                if Action.GRANT_REMOVE in may
-                else "",
-            }
-            for one in found[:GRANTS_SHOWN]
-        ]
+        owner = owner_row(stream.team, stream.name)
+        removable = Action.GRANT_REMOVE in may
+        given = [grant_row(one, removable=removable) for one in found[:GRANTS_SHOWN]]
         return {
-            "rows": own + given,
+            "rows": [owner, *given],
             "more": len(found) - len(given),
             "add": f"{ACTIONS}/grants/add?stream={stream.name}" if Action.GRANT_ADD in may else "",
         }

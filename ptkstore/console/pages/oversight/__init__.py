@@ -1,0 +1,1 @@
+"""Who may do what in the whole store, and who did what."""
