@@ -12,8 +12,8 @@ from ptkstore.domain.fields import fields_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.notices import Notice, code_page
+from ptkstore.domain.times import utc
 from ptkstore.sdk.documents.times import to_the_second
-from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
     from ptkstore.sdk.service import StoreService

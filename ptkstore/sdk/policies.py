@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.durations import duration
 from ptkstore.domain.fields import Declared, Moment, OneOf, Share, Span
 from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy
+from ptkstore.domain.times import utc
 from ptkstore.errors import InvalidRequest
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -68,21 +69,6 @@ def share_of(value: float, what: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         raise InvalidRequest(f"{what} is a number")
     return Decimal(str(value))
-
-
-def utc(value: datetime | str) -> datetime:
-    """Read a time in UTC; text is ISO 8601, and without an offset means UTC."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidRequest(
-                f"{value!r} is no ISO 8601 time, such as 2026-01-05 or 2026-01-05T06:00:00"
-            ) from None
-    try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    except OverflowError:
-        raise InvalidRequest("the time is outside the years 1 to 9999") from None
 
 
 def choice(kind: type[_Choice], value: str, what: str) -> _Choice:

@@ -15,6 +15,7 @@ from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.device_warnings import device_warnings
 from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
+from ptkstore.domain.times import utc
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.documents.ledgers import budget_rows
 from ptkstore.sdk.documents.listings import Budget, PtkListing
@@ -24,7 +25,6 @@ from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
 from ptkstore.sdk.notices import NoticeMethods
-from ptkstore.sdk.policies import utc
 from ptkstore.sdk.repository.auditing import RUNS, examine_ptk
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods

@@ -10,12 +10,13 @@ from ptkstore.domain.durations import duration
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.streams.schemas import ColumnType, Schema
 from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.times import utc
 from ptkstore.errors import SchemaMismatch
 from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.sdk.devices import DeviceMethods
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.resources import stream_document
-from ptkstore.sdk.policies import choice, policy_of, utc
+from ptkstore.sdk.policies import choice, policy_of
 
 if TYPE_CHECKING:
     from ptkstore.application.ingest.ingest_records import IngestReply

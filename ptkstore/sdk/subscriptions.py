@@ -12,8 +12,8 @@ from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.notices import code_page
 from ptkstore.domain.subscriptions import Attempt, DeadLetter, Health, Subscription
+from ptkstore.domain.times import utc
 from ptkstore.errors import InvalidRequest
-from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
     from ptkstore.application.delivery.send_test_event import TriedEndpoint

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptkstore import application
 from ptkstore.adapters.runtime import log_code
+from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.wiring.trail import Recording
@@ -20,8 +21,8 @@ class Subscribing(Recording):
     """The methods of `StoreService` on subscriptions, and the deliveries of the relay."""
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
-        with self._recorded(Action.SUBSCRIPTION_CREATE, "ptk", ptk_id):
-            return application.delivery.subscribe.subscribe_to_ptk(
+        with self._recorded(Action.SUBSCRIPTION_CREATE, "ptk", ptk_id) as about:
+            made = application.delivery.subscribe.subscribe_to_ptk(
                 ptk_id,
                 endpoint,
                 team=team,
@@ -30,6 +31,8 @@ class Subscribing(Recording):
                 keys=self.keys,
                 messenger=self.messenger,
             )
+            about.parts, about.subject = (about.subject,), subject_of("subscription", made[0].id)
+            return made
 
     def unsubscribe(self, subscription_id: str) -> None:
         with self._recorded(Action.SUBSCRIPTION_DELETE, "subscription", subscription_id):

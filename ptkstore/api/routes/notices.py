@@ -11,8 +11,8 @@ from ptkstore.api.requests.pages import Cursor, Limit, number_in, page_up_to
 from ptkstore.api.requests.routers import Resource
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.domain.identity import Action
+from ptkstore.domain.times import utc
 from ptkstore.sdk.notices import wire_notice
-from ptkstore.sdk.policies import utc
 from ptkstore.wire.base import Name, Page, Time
 from ptkstore.wire.notices import NoticeOut
 

@@ -14,7 +14,7 @@ from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, name_in, numbe
 from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
-from ptkstore.sdk.policies import utc
+from ptkstore.domain.times import utc
 from ptkstore.sdk.subscriptions import (
     attempt_document,
     overlap_of,
@@ -61,6 +61,7 @@ def subscribe(body: SubscriptionIn, caller: WhoAsks, key: IdempotencyKey = None)
 
     def act() -> Subscribed:
         made, secret = caller.service.subscribe_to_ptk(body.ptk_id, body.endpoint, team=caller.principal.team)
+        caller.recorded.parts = (caller.recorded.subject,)  # the trail names the PTK and the subscription
         caller.about("subscription", made.id)
         return Subscribed(id=made.id, ptk_id=made.ptk_id, endpoint=made.endpoint, secret=secret)
 

@@ -21,7 +21,7 @@ _READS = frozenset({Action.AUDIT_READ, Action.LEDGER_EXPORT})
 class Recorded:
     """The object that the second line will name: the first may not know it yet.
 
-    Each of `parts` that it may have changed as well has a line like it.
+    Each of `parts` has a line like it: what else may have been changed, or what the object is about.
     """
 
     subject: str

@@ -11,6 +11,7 @@ from ptkstore.domain.durations import duration_text
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window, WindowState, expired_before, kept_until, start_of
+from ptkstore.domain.times import utc_text
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
@@ -177,8 +178,8 @@ def _sentences(exposure: Exposure) -> list[str]:
     kept = tuple(kept.window.id.index for kept in exposure.kept)
     what = f"{windows_text(kept)} and " if kept else ""
     sentences = [
-        f"Exposed now: rows and drafts of events since {exposure.since.isoformat()}, in {what}the windows that are "
-        f"still open, since {exposure.open_since.isoformat()}."
+        f"Exposed now: rows and drafts of events since {utc_text(exposure.since)}, in {what}the windows that are "
+        f"still open, since {utc_text(exposure.open_since)}."
     ]
     if exposure.most_windows > 1:
         sentences.append(
@@ -188,11 +189,11 @@ def _sentences(exposure: Exposure) -> list[str]:
     if exposure.closing is Closing.CLOCK:
         return [
             *sentences,
-            f"The clock closes windows. Events before {exposure.allowed_since.isoformat()} must be gone by now.",
+            f"The clock closes windows. Events before {utc_text(exposure.allowed_since)} must be gone by now.",
         ]
     sentences.append(
         "An operator closes windows, so rows never expire by the wall clock: they are kept until the operator closes "
-        f"further than {exposure.reached.isoformat()}, whatever the retention."
+        f"further than {utc_text(exposure.reached)}, whatever the retention."
     )
     if exposure.past_by_clock:
         sentences.append(f"By the wall clock, {windows_text(exposure.past_by_clock)} would have expired.")

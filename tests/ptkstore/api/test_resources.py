@@ -107,6 +107,27 @@ def test_a_secret_is_shown_once_and_stored_in_no_table(api: Api, admin: httpx.Cl
     assert not any(secret in dump for secret in secrets)
 
 
+def test_the_trail_of_a_new_subscription_names_it_and_its_ptk_and_not_its_endpoint(
+    api: Api, admin: httpx.Client
+) -> None:
+    client = api.acting()
+    api.world.register()
+    asked = {"ptk_id": "taxi.speed", "endpoint": "http://127.0.0.1:9/of-a-secret-path"}
+    made = client.post("/v1/subscriptions", json=asked).json()
+    assert problem(client.post("/v1/subscriptions", json={**asked, "ptk_id": "taxi.none"})) == (
+        404,
+        "unknown-name",
+    )
+    lines = [one for one in all_items(admin, "/v1/audit-log") if one["action"] == "subscription.create"]
+    assert [(one["subject"], one["outcome"]) for one in lines] == [
+        ("ptk/taxi.speed", "done"),
+        (f"subscription/{made['id']}", "done"),
+        ("ptk/taxi.none", "unknown-name"),
+    ]
+    assert len({one["request_id"] for one in lines}) == 2
+    assert "secret" not in json.dumps(lines)
+
+
 def test_of_many_at_once_with_one_key_one_creates(api: Api, client: httpx.Client) -> None:
     found: list[int] = []
 

@@ -17,7 +17,6 @@ from ptklib import HistoricalStatistics
 from ptkstore import PTK
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk import Repository, Store, connect, featurize, load_repository
-from ptkstore.sdk.policies import utc
 from tests.support.cases import case
 from tests.support.world import DAY, ORIGIN, STREAM, World, trips
 
@@ -58,29 +57,6 @@ def test_an_unknown_scheduler_is_refused_with_those_there_are(store: Store) -> N
     with pytest.raises(InvalidRequest, match="choose from allocate, adaptive, budgeting"):
         create(store, scheduler="lottery")
     assert store.streams() == []
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("2026-01-05", ORIGIN),
-        ("2026-01-05T06:00", ORIGIN + timedelta(hours=6)),
-        ("2026-01-05T06:00+02:00", ORIGIN + timedelta(hours=4)),
-        (datetime(2026, 1, 5), ORIGIN),
-        (datetime(2026, 1, 5, 1, tzinfo=timezone(timedelta(hours=1))), ORIGIN),
-    ],
-)
-def test_times_are_utc_unless_they_say_otherwise(given: datetime | str, meant: datetime) -> None:
-    assert utc(given) == meant
-    assert utc(given).tzinfo is UTC
-
-
-@pytest.mark.parametrize(
-    "given", ["soon", "", "2026-13-01", "0001-01-01T00:00+05:00", "9999-12-31T23:00-05:00"]
-)
-def test_what_is_no_time_is_refused(given: str) -> None:
-    with pytest.raises(InvalidRequest):
-        utc(given)
 
 
 @pytest.mark.parametrize(

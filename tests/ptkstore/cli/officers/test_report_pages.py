@@ -15,6 +15,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.ledger.reports import signed
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.documents.ledgers import check_report
 from ptkstore.sdk.reports.content import Page, Table, Text, page_of
 from ptkstore.sdk.reports.pages import report_page
 from ptkstore.sdk.reports.words import in_words, limits
@@ -28,6 +29,27 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.stream()
     yield made
     made.service.close()
+
+
+OF_BEFORE = Path(__file__).with_name("report_with_offsets.json")
+"""A report of the program that wrote times of sentences as 2026-01-05T00:00:00+00:00, and the key of its store."""
+KEY_OF_BEFORE = "014d7ae95f28c97def70d9b615c9047a9ecd4ba81299e31c421df18f2fb6df68"
+
+
+def test_sentences_of_a_report_say_utc_and_reports_of_before_are_still_valid(world: World) -> None:
+    world.register()
+    world.publish(0)
+    means = json.loads(exported(world))["report"]["exposure"]["means"]
+    assert "since 2026-01-05 00:00 UTC, in window 0" in means[0]
+    assert "closes further than 2026-01-06 00:00 UTC" in means[1]
+    assert not any("+00:00" in one for one in means)
+    content = OF_BEFORE.read_bytes()
+    found = check_report(content, KEY_OF_BEFORE)
+    assert (found.fault, found.summary["adds_up"], found.summary["spent_epsilon"]) == ("", True, "0.1")
+    old = json.loads(content)["report"]["exposure"]["means"]
+    assert [re.sub(r"T(\d\d:\d\d):00\+00:00", r" \1 UTC", one) for one in old] == means
+    assert set(old) <= set(texts(page_of(content)))
+    assert check_report(content.replace(b"+00:00, in window", b" UTC, in window"), KEY_OF_BEFORE).fault
 
 
 def exported(world: World) -> bytes:
