@@ -120,6 +120,7 @@ class Action(StrEnum):
     BUDGET_READ = "budget.read", _rule(_D, _O, _A, traced=False)
     LEDGER_VERIFY = "ledger.verify", _rule(_O, _A, traced=False)
     LEDGER_EXPORT = "ledger.export", _rule(_O)
+    PERSON_LOSS_READ = "person-loss.read", _rule(_O, traced=False)
     LEDGER_KEY = "ledger.key", _rule(*_ALL, reach=Reach.ANY, traced=False)
     BUNDLE_UPLOAD = "bundle.upload", _rule(_D, reach=Reach.ANY)
     PTK_ADMIT = "ptk.admit", _rule(_D, traced=False)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
     from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
     from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
+    from ptkstore.domain.streams.persons import PersonLoss
     from ptkstore.domain.streams.schemas import ColumnType
     from ptkstore.domain.streams.streams import Stream
     from ptkstore.domain.streams.windows import Window, WindowId
@@ -298,6 +299,9 @@ class StoreService(Protocol):
 
     def odometers(self, stream: str) -> Odometers:
         """Return what was spent so far on a stream."""
+
+    def person_loss(self, streams: Sequence[str]) -> PersonLoss:
+        """Return what one person who is in all of these streams loses to them together."""
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
         """Recompute the journal of a stream."""

@@ -336,6 +336,22 @@ class Store(StreamMethods, VersionMethods, SubscriptionMethods, NoticeMethods):
         """Read what has been spent so far per block, line, stream, PTK and team."""
         return self._service.odometers(stream)
 
+    def person_loss(self, streams: Sequence[str]) -> dict[str, Any]:
+        """Add up what one person who is in all of these streams loses to them together, until now and at most.
+
+        Over HTTP you need to be an officer on each.
+
+        Raises
+        ------
+        InvalidRequest
+            The privacy unit of a stream is the record, or its rows stay on devices: no sum is a bound for a person.
+        Refused
+            The journal of a stream is wrong.
+        """
+        from ptkstore.sdk.documents.persons import person_loss_document
+
+        return person_loss_document(self._service.person_loss(streams))
+
     def export_ledger(
         self, stream: str, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> Export:

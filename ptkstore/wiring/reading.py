@@ -21,6 +21,7 @@ from ptkstore.domain.scheduling.queues import WAITS_TOLD, QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
 from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.persons import PersonLoss
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window
@@ -121,6 +122,11 @@ class Reading(Adapters):
 
     def odometers(self, stream: str) -> Odometers:
         return application.ledger.odometers.read_odometers(stream, begin=self.read_one_moment)
+
+    def person_loss(self, streams: Sequence[str]) -> PersonLoss:
+        return application.ledger.person_losses.read_person_loss(
+            streams, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
+        )
 
     def streams(self) -> tuple[Stream, ...]:
         with self.read() as uow:

@@ -50,6 +50,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/streams/{stream}/ledger/verification"): ({O, A}, ""),
     ("GET", "/v1/streams/{stream}/ledger/report"): ({O}, ""),
     ("GET", "/v1/ledger/key"): (ALL, ANY),
+    ("GET", "/v1/ledger/person"): ({O}, ""),
     ("PUT", "/v1/bundles/{sha256}"): ({D}, ANY),
     ("POST", "/v1/streams/{stream}/admission"): ({D}, ""),
     ("POST", "/v1/streams/{stream}/exchange"): ({D}, ""),

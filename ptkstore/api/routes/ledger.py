@@ -10,12 +10,16 @@ from fastapi.responses import Response
 from ptkstore.api.requests.access import WhoAsks
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in
 from ptkstore.api.requests.routers import Resource, StreamName
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.ledger.person_losses import MOST_STREAMS
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ledger.reports import ALGORITHM
+from ptkstore.sdk.documents.persons import person_loss_document
 from ptkstore.sdk.documents.resources import block_document, odometers_document
 from ptkstore.sdk.documents.rooms import room_document
-from ptkstore.wire.base import Time
+from ptkstore.wire.base import Name, Time
+from ptkstore.wire.persons import PersonLossOut
 from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut, RoomForMoreOut
 
 resource = Resource("ledger")
@@ -98,6 +102,24 @@ def export_ledger(
         stream, None if since is None else time_of(since), None if until is None else time_of(until)
     )
     return Response(made.content, media_type="application/json")
+
+
+@resource.route(
+    "GET", "/ledger/person", Action.PERSON_LOSS_READ, problems=(404,), response_model=PersonLossOut
+)
+def show_person_loss(
+    caller: WhoAsks,
+    stream: Annotated[
+        list[Name], Query(min_length=1, max_length=MOST_STREAMS, description="repeated, one for each stream")
+    ],
+) -> dict[str, Any]:
+    """Add up what one person who is in all of these streams loses to them together, until now and at most.
+
+    The caller is an officer on each. Streams whose privacy unit is the record, and those of devices, are refused: no
+    sum is a bound for one person.
+    """
+    caller.permit(*(Named(stream=name) for name in stream))
+    return person_loss_document(caller.service.person_loss(stream))
 
 
 @resource.route("GET", "/ledger/key", Action.LEDGER_KEY, response_model=LedgerKey)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ptkstore.application.ledger import export_ledger as export_ledger
     from ptkstore.application.ledger import loss_parts as loss_parts
     from ptkstore.application.ledger import odometers as odometers
+    from ptkstore.application.ledger import person_losses as person_losses
     from ptkstore.application.ledger import recover_ledger as recover_ledger
     from ptkstore.application.ledger import verification as verification
 else:

@@ -29,9 +29,11 @@ from ptkstore.cli.output import (
 from ptkstore.domain.accounting.assurances import SHARES, budget_rests_on
 from ptkstore.domain.accounting.local import ADVERSARIES, ALL_PTKS, COUNTED, LIMITED
 from ptkstore.domain.ledger.reports import ALGORITHM
+from ptkstore.domain.streams.persons import HOLDS, PROOF, RULE, UNTIL_NOW, PersonLoss, StreamLoss
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 from ptkstore.sdk.documents.ledgers import check_report, contexts_of, local_rows, odometer_rows
+from ptkstore.sdk.documents.persons import person_loss_document
 from ptkstore.sdk.store import HomeStore
 
 ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losses.")
@@ -112,6 +114,44 @@ def _print_local(store: Store, stream: str, *, as_json: bool) -> None:
             "None of them adds up with losses of blocks."
         )
         console.print(text, highlight=False, soft_wrap=True)
+
+
+@ledger_app.command("person")
+@reads
+def person(
+    store: Store,
+    streams: Annotated[list[str], typer.Argument(help="The streams that the person is in.")],
+    as_json: AsJson = False,
+) -> None:
+    """Add up what one person who is in all of these streams loses to them together, until now and at most.
+
+    Over HTTP you are an officer on each. Streams whose privacy unit is the record, and those of devices, are refused:
+    no sum is a bound for one person.
+    """
+    found = store.service.person_loss(streams)
+    if as_json:
+        print_json(person_loss_document(found))
+        return
+    rows = [_person_row(one.stream, one.privacy_unit.value, one) for one in found.streams]
+    rows.append(_person_row("all together", "", found))
+    print_rows(rows, as_json=False, title="Loss of one person", nothing="", number=loss_text)
+    for one in found.streams:
+        rests_on = budget_rests_on(one.minimum_assurance, one.asserted_ptks)
+        text = f"{one.stream}: {one.rule}, {counted(one.windows, 'window')} closed. {rests_on}"
+        console.print(escape(text), highlight=False, soft_wrap=True)
+    console.print(f"The sum: {RULE}. Proof: {PROOF}.", highlight=False, soft_wrap=True)
+    console.print(f"It holds if {HOLDS}. {UNTIL_NOW}.", highlight=False, soft_wrap=True)
+
+
+def _person_row(stream: str, unit: str, loss: StreamLoss | PersonLoss) -> dict[str, Any]:
+    return {
+        "stream": stream,
+        "privacy_unit": unit,
+        "spent_epsilon": loss.spent.epsilon,
+        "spent_delta": loss.spent.delta,
+        "at_most_epsilon": loss.at_most.epsilon,
+        "at_most_delta": loss.at_most.delta,
+    }
 
 
 @ledger_app.command("verify")

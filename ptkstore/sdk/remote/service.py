@@ -30,6 +30,7 @@ from ptkstore.domain.ptks.room_for_more import RoomForMore
 from ptkstore.domain.scheduling.queues import QueuedPtk, WaitSpan
 from ptkstore.domain.scheduling.simulation.outcomes import SimulationResult
 from ptkstore.domain.scheduling.simulation.requests import SimulationRequest
+from ptkstore.domain.streams.persons import PersonLoss
 from ptkstore.domain.streams.policies import present_origin
 from ptkstore.domain.streams.schemas import ColumnType
 from ptkstore.domain.streams.streams import Stream
@@ -45,6 +46,7 @@ from ptkstore.errors import (
 from ptkstore.ports.features import Answers
 from ptkstore.ports.runtime import TellSteps, tell_nobody
 from ptkstore.sdk.devices import tickets_of
+from ptkstore.sdk.documents.persons import person_loss_of
 from ptkstore.sdk.documents.queues import ended_waits_of, queue_of
 from ptkstore.sdk.documents.resources import (
     asked_document,
@@ -269,6 +271,9 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
 
     def odometers(self, stream: str) -> Odometers:
         return self._http.get(path_of("streams", stream, "odometers"), odometers_of)
+
+    def person_loss(self, streams: Sequence[str]) -> PersonLoss:
+        return self._http.get(path_of("ledger", "person"), person_loss_of, {"stream": list(streams)})
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
         return self._http.get(

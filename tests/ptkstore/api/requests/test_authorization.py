@@ -99,6 +99,7 @@ class Requests:
                 "json": {"ptk_id": "taxi.speed", "endpoint": "http://127.0.0.1:9/"}
             },
             "DELETE /v1/grants": lambda: {"params": self.grant()},
+            "GET /v1/ledger/person": lambda: {"params": {"stream": "taxi"}},
         }
         # Others are refused for their empty body once they are let through.
         empty = {"json": {"nothing": 0}} if method in ("POST", "PATCH") else {}

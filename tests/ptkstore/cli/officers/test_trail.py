@@ -101,6 +101,7 @@ NO_ACTS = {
         "budget",
         "verify_ledger",
         "odometers",
+        "person_loss",
         "queue",
         "simulate",
         "waits",
