@@ -31,12 +31,15 @@ class Officers(Reads):
         odometers = odometers_document(counted)
         stream = self._service.stream(name)
         policy = stream.policy
+        grants, receivers = self._identity.grants(stream=name), self._receivers(name)
         return {
             "name": name,
             "losses": None if policy.on_devices else self._losses(name, policy, counted.stream.guarantee),
             "owner": stream.team,
-            "grants": self._identity.grants(stream=name)[:PARTIES_SHOWN],
-            "receivers": self._receivers(name),
+            "grants": grants[:PARTIES_SHOWN],
+            "n_grants": len(grants),
+            "receivers": receivers[:PARTIES_SHOWN],
+            "more_receivers": len(receivers) > PARTIES_SHOWN,
             "entries": check.entries,
             "blocks": check.blocks,
             "faults": list(check.faults),
@@ -69,10 +72,13 @@ class Officers(Reads):
         }
 
     def _receivers(self, name: str) -> list[dict[str, Any]]:
-        """The teams that are sent each version of the stream's PTKs, and how far; never where to."""
+        """The teams that are sent each version of the stream's PTKs, and how far; never where to.
+
+        One more than are shown, if there are more.
+        """
         found: list[dict[str, Any]] = []
         for spec in self._service.ptks():
-            if spec.stream != name or len(found) >= PARTIES_SHOWN:
+            if spec.stream != name or len(found) > PARTIES_SHOWN:
                 continue
             found += (
                 {
@@ -82,9 +88,9 @@ class Officers(Reads):
                     "version": one.heard_of_version,
                     "status": one.subscription.status,
                 }
-                for one in self._service.subscriptions(spec.ptk_id, limit=PARTIES_SHOWN)
+                for one in self._service.subscriptions(spec.ptk_id, limit=PARTIES_SHOWN + 1)
             )
-        return found[:PARTIES_SHOWN]
+        return found
 
 
 def _protected(one: Protected) -> dict[str, str]:

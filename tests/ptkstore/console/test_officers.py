@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.console.app import HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE
+from ptkstore.console.pages import officers
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk.documents.ledgers import check_report
 from tests.support.api_server import Api
@@ -76,6 +77,26 @@ def test_an_officer_sees_who_reads_and_where_nothing_is_sent_to(api: Api) -> Non
     assert "secret-path" not in page
     assert "taxi.hidden" not in page
     assert made.json()["id"] not in page
+
+
+def test_lists_of_the_page_are_bounded_and_say_that_there_is_more(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.world.register("slow")
+    api.world.publish(1)
+    for team in ("ads", "bikes"):
+        api.grant(team, "taxi", Role.CONSUMER)
+        api.world.service.subscribe_to_ptk("taxi.speed", "redis-stream:news", team=team)
+    whole = re.sub(r"\s+", " ", seen(signed_in(api, Role.OFFICER).get(PAGE)).text)
+    assert "The first" not in whole
+    assert whole.count("taxi.slow") == 1
+    monkeypatch.setattr(officers, "PARTIES_SHOWN", 1)
+    text = re.sub(r"\s+", " ", seen(signed_in(api, Role.OFFICER).get(PAGE)).text)
+    assert text.count("The first 1 of 2") == 2  # PTKs and roles
+    assert text.count("The first 1. There are more.") == 1
+    assert "taxi.speed" not in text.partition("Spent so far")[2].partition("Who reads")[0]
+    roles, _, sent = text.partition("Who reads")[2].partition("Subscriptions that are sent")
+    assert (roles.count("consumer"), sent.count("Redis stream")) == (1, 1)
 
 
 def test_an_administrator_sees_it_without_reports_and_others_do_not(api: Api) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ptkstore
 from tests.support.cases import case
 from tests.support.command_line import Line
 from tests.support.world import World, speed
@@ -36,6 +37,24 @@ def test_diff_shows_facts_and_changes(ptk: Line) -> None:
     for words in ("target", "0.05", "0 rows added, 0 dropped, 24 kept", "speed_mean"):
         assert words in output
     assert "the manifests promise the same" in ptk.run("diff", PTK, "2", "2").output
+
+
+def test_diff_shows_the_noise_of_both_versions_beside_what_changed(ptk: Line) -> None:
+    told = ptk.run("diff", PTK, "1", "2").stdout
+    table = told[told.index("rows added") :].splitlines()
+    (header,) = (line for line in table if "column" in line and "noise" in line)
+    titles = [cell.strip() for cell in header.strip("┃").split("┃")]
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in table if line.startswith("│")]
+    shown = {row[0]: dict(zip(titles, row, strict=True)) for row in rows}
+    for number in (1, 2):
+        with ptkstore.connect(ptk.home) as store:
+            noise = store.service.version(PTK, number).content["state"]["noise_std"]["statistics"]
+        for column in ("count", "speed_sum"):
+            assert float(shown[column][f"noise_v{number}"]) == pytest.approx(noise[column], rel=1e-4)
+        assert shown["speed_mean"][f"noise_v{number}"] == ""  # a mean has no noise of its own
+    assert float(shown["count"]["noise_v1"]) < float(
+        shown["count"]["noise_v2"]
+    )  # the second continues the first
 
 
 def test_rollback_elects_a_new_version(ptk: Line) -> None:
