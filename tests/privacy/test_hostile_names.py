@@ -128,6 +128,7 @@ USES: dict[str, Callable[[Store, str], object]] = {
     "ended waits": lambda store, name: store.queue(name, ended=True),
     "simulate": lambda store, name: store.simulate(name, rate=1),
     "odometers": lambda store, name: store.odometers(name),
+    "person's loss": lambda store, name: store.person_loss([name]),
     "report": lambda store, name: store.export_ledger(name),
     "state": lambda store, name: store.ptk(name),
     "state of a version": lambda store, name: store.ptk(name, 1),
