@@ -88,6 +88,13 @@ def test_few_rows_are_counted_and_many_are_boosted() -> None:
     assert featurizer(method="random").fit(*step_task(300)).chosen_ == ("random", 60, 6)
 
 
+@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 7_000), (0.5, 14_000)])
+def test_trees_are_counted_below_eight_thousand_rows_by_epsilon(epsilon: float, n: int) -> None:
+    """Measured (docs/guide/trees.md); the noise of the released number of rows is far below a thousand."""
+    assert featurizer(epsilon=epsilon).fit(*step_task(n)).chosen_.method == "counted"
+    assert featurizer(epsilon=epsilon).fit(*step_task(n + n // 4)).chosen_.method == "boosting"
+
+
 def test_numbers_and_many_classes_are_not_counted_and_the_default_of_before_is_as_it_was() -> None:
     number = {"classes": None, "label_bounds": (0, 1)}
     assert featurizer(**number).declared_loss() == featurizer(**number, method="boosting").declared_loss()
