@@ -54,7 +54,7 @@ RUN = {
     "guide/trees.md": ("test_library_guides", "python 0"),
     "guide/validated-versions.md": ("test_validation_guides", "bash 0"),
     "guide/validation.md": ("test_library_guides", "python 0 1 2 3 4 5 6"),
-    "tutorials/administrator.md": ("test_tutorials", "bash 0 1 2 3 4 5"),
+    "tutorials/administrator.md": ("test_tutorials", "bash 0 1 2 3 4 5 6 7"),
     "tutorials/consumer.md": ("test_tutorials", "bash 0 1 2 3 4 5 6 7 8"),
     "tutorials/data-scientist.md": ("test_tutorials", "bash 0 1 2 3 4"),
     "tutorials/officer.md": ("test_tutorials", "bash 0 1 2 3 4 5 6"),

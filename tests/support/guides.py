@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -15,16 +17,24 @@ def begun(guide: Path) -> str:
     return str(commands)
 
 
-def run(commands: str, folder: Path, home: Path) -> str:
-    """As somebody who has nothing yet would, in a shell that stops at the first command that fails."""
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands],
+def run(commands: str, folder: Path, home: Path, *, timeout_seconds: float = 300.0) -> str:
+    """As somebody who has nothing yet would, in a shell that stops at the first command that fails.
+
+    What the shell left running in the background ends with it.
+    """
+    with subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}"],
         cwd=folder,
         env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout
+        start_new_session=True,
+    ) as shell:
+        try:
+            out, err = shell.communicate(timeout=timeout_seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGTERM)
+    assert shell.returncode == 0, (out, err)
+    return out
