@@ -88,9 +88,9 @@ class CovarianceMatrix(MomentSums):
     with the spectrum that this noise most likely came from, so components below the noise are published with
     the variance common to all.
 
-    The budget is divided for a mean of half the norm bound, in squared sensitivities. An error in the
-    products enters the squared error of the covariance p**2 / 2 times, one in the sums p / 2 times, one in
-    the count once in four.
+    The budget is divided for a mean of half the norm bound, in squared sensitivities. The squared
+    error of the covariance has an error of the products p**2 / 2 times, one of the sums p / 2 times, and one
+    of the count a quarter times.
 
     References
     ----------

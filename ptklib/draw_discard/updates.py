@@ -220,7 +220,7 @@ def make_report(specification: Specification, instance: Weights, rows: Any) -> W
     :Sensitivity: ``specification.distance`` in L1 (Laplace) or L2 (Gaussian).
 
     **Encode before the draw, and put at a time that does not depend on the rows.** A draw without a put, or a
-    late put, tells of them, outside of this guarantee. So a device calls `encode_rows` first. If that fails,
+    late put, tells of them. No guarantee covers that. So a device calls `encode_rows` first. If that fails,
     it draws nothing, or it reports without rows. Then it draws and makes the report. Time grows with the
     number of rows: the largest model takes 40 ms without rows and seconds with `ROWS_MAX` of them. A device
     puts at a moment that is fixed beforehand. Memory is that of the encoded rows and of blocks of them.

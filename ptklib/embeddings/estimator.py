@@ -99,8 +99,8 @@ class UserEmbeddings(Declared):
         largest eigenvalues of the users' Gram matrix, which a user moves by at most 1: ``2**20``, and a margin for
         rounding. A row moves the loadings of its user, before they become a vector, by at most ``2**28``.
 
-    Popularity and the taste users have in common come first, for 18 % of the budget. If every taste would be
-    hidden by the noise of a search, all of the remaining budget is spent on popularity too: on all users,
+    Popularity and the taste users have in common come first, for 18 % of the budget. If the noise of a search
+    would hide every taste, all of the remaining budget is spent on popularity too. It then counts all users,
     each cut to a length that is usual. That is worth more than the 2 % the question took. Otherwise sparse
     directions in which users differ from popularity are searched (noisy orthogonal iteration, varimax), and
     stochastic variational inference starts from these. Statistics are read with a prior of popularity times

@@ -62,9 +62,9 @@ def rounding(n_users: int, n_items: int) -> float:
 
     Notes
     -----
-    The Gram matrix is of exact integers and has a norm of n users at most. Three steps each cost a modest
-    multiple of ``m * 2**-53`` of that norm, for m items seen: rounding it, projecting, and the symmetric
-    eigenvalue routine, which is backward stable (LAPACK Users' Guide, section 4.7). ``10 * m**2`` times it is
+    The Gram matrix is of exact integers and has a norm of n users at most. For m items seen, three steps
+    each cost a modest multiple of ``m * 2**-53`` of that norm: rounding, projecting, and the symmetric eigenvalue
+    routine. That routine is backward stable (LAPACK Users' Guide, section 4.7). ``10 * m**2`` times it is
     far above their sum.
     """
     seen = min(n_items, ITEMS_SEEN)

@@ -33,7 +33,7 @@ STATUS: dict[type[e.PtkStoreError], int] = {
 RETRY_AFTER_SECONDS = 2
 _TITLES = {
     400: "The request cannot succeed as it is",
-    401: "Who asks is not known",
+    401: "The caller is not known",
     403: "Policy said no",
     404: "There is no such thing",
     405: "This method is not for this address",
@@ -46,7 +46,7 @@ _TITLES = {
     429: "More requests came than one caller may send",
     500: "Something that must always hold does not",
     503: "A part does not answer",
-    504: "What became of the request is not known",
+    504: "The outcome of the request is not known",
 }
 # What a mistake of the framework's own kinds is called.
 _CODES = {

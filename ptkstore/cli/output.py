@@ -239,8 +239,8 @@ def _check_is_meant(home: Path | None) -> None:
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
-            f"{URL}; commands that read, those about subscriptions, ptk forget, plan, apply and destroy work over "
-            "HTTP, and so does what ptkstore.connect(URL, token=...) returns in Python"
+            f"{URL}. Over HTTP work the commands that read, those about subscriptions, and ptk forget, plan, apply "
+            "and destroy. In Python, ptkstore.connect(URL, token=...) works over HTTP as well"
         )
 
 

@@ -15,8 +15,8 @@ def hopeless(job: Job, spec: PtkSpec | None, windows: Collection[WindowState]) -
 
     A run continues with the windows that remain; a training that has yet to pay needs all that it reserved.
 
-    A run that opened rows and did not end is repeated for our own estimators only, and only if its worker was lost or
-    waited for something that did not answer. A run that repeats by its own choice selects among its outputs
+    A run that opened rows and did not end is repeated for our own estimators only. Its worker must have been lost, or
+    have waited for something that did not answer. A run that repeats by its own choice selects among its outputs
     (differences.md F3).
     """
     if spec is None:

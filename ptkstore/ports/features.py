@@ -34,8 +34,8 @@ class PublishedState:
 
     `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
     of the newest contributing window (`window_end`), or later for a version that repeats an older one. `made` says how
-    the values were made. `serving` has the values for a table without a fresh answer, if its PTK declares them;
-    `computed` is its declared computation at this version, `tags` are words that the PTK is found by.
+    the values were made. `serving` has the values for a table without a fresh answer, if its PTK declares them.
+    `computed` is its declared computation at this version. `tags` are words that the PTK is found by.
     """
 
     ptk_id: str

@@ -230,6 +230,6 @@ def unreachable(delivery_code: str) -> EndpointRefused:
     """Make an error of one text for all: whoever names endpoints must not learn names and addresses of our network."""
     return EndpointRefused(
         delivery_code,
-        "the endpoint's host was not found, or has an address that is not allowed: it must have public addresses only, "
+        "the endpoint's host was not found, or has an address that is not allowed. It must have public addresses only, "
         "or addresses in a network that an administrator allows by PTK_WEBHOOK_NETWORKS (plain http works only there)",
     )

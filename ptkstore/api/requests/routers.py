@@ -42,7 +42,7 @@ _MEANS = {
     429: "More requests came than a token, or a team, may send in a while.",
     500: "Something that must always hold does not.",
     503: "A part does not answer; retry.",
-    504: "What became of the request is not known; look before asking again.",
+    504: "The outcome of the request is not known; look before asking again.",
 }
 # Shown in the OpenAPI document; the guard reads the header itself, so that all refusals are problems.
 _SHOWN = HTTPBearer(auto_error=False, scheme_name="token", description="An API token, `ptk_...`.")

@@ -55,9 +55,9 @@ async def ingest(
             min_length=1,
             max_length=214,
             pattern=r"^[\x21-\x7e]{1,200}( [1-9][0-9]{0,5}/[1-9][0-9]{0,5})?$",
-            description="The batch id: a batch that this team stored before is not stored again. Of a batch that "
-            "comes in parts, each has a space, its number, a slash and how many there are behind it, and comes after "
-            "the one before; a part that was stored before, or whose batch was, is not stored again.",
+            description="The batch id: a batch that this team stored before is not stored again. For a batch in "
+            "parts, add a space, the number of the part, a slash and the number of parts, and send them in order. A "
+            "part that was stored before, or whose batch was, is not stored again.",
         ),
     ] = None,
 ) -> dict[str, Any]:

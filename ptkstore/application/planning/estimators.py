@@ -196,8 +196,8 @@ def _check_team_code(
     unsupported = sorted(set(config) & _OF_LOSSES)
     if trainer.row_losses is None and unsupported:
         raise InvalidRequest(
-            f"PTK {ptk_id}: its team code has no row_losses(state, rows), so it is trained with the epsilon that it "
-            f"declares and nothing is told of its losses: its config cannot have {', '.join(unsupported)}"
+            f"PTK {ptk_id}: its team code has no row_losses(state, rows), so its config cannot have "
+            f"{', '.join(unsupported)}. It is trained with the epsilon that it declares"
         )
     profile = config.get("profile")
     if isinstance(profile, Mapping) and profile.get("evaluation") not in (None, "rows"):

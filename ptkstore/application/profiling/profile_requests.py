@@ -26,9 +26,9 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: datetime) -> None:
     """Reserve what is asked of this window on its profile blocks, and queue the jobs; the caller locks the stream.
 
-    PTKs with the same config, target and epsilons ask once. Which window is asked, and for what, follows from the
-    policy and from released answers alone. A request that does not fit waits for the next window, and its owner gets a
-    notice. So does the owner of a model that today's library refuses: no other request waits for it.
+    PTKs with the same config, target and epsilons ask once. The window that is asked, and the question, follow from
+    the policy and from released answers alone. A request that does not fit waits for the next window, and its owner
+    gets a notice. So does the owner of a model that today's library refuses: no other request waits for it.
     """
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):

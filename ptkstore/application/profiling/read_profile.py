@@ -122,7 +122,7 @@ def _advice(spec: PtkSpec, ask: ProfileAsk, policy: Policy, record: ProfileRecor
     if record.state is ProfileState.GIVEN_UP:
         return (
             f"up to {record.n_tried} privacy units a model were not enough in {record.tries} windows, and a train "
-            f"partition has {ask.n_max}: take a larger target or larger epsilons, or a stream with longer windows or "
+            f"partition has {ask.n_max}. Take a larger target or larger epsilons, or a stream with longer windows or "
             "a larger profile share"
         )
     return None
@@ -139,7 +139,7 @@ def _hindered(spec: PtkSpec, ask: ProfileAsk, policy: Policy) -> str | None:
             profiler = profiler_of(spec.estimator, ask)
             return (
                 f"a profile takes {profiler.population_of_one_round()} privacy units at least, and the profile set of "
-                f"a window has {ask.population}: take a larger target, a larger budget for the profile or fewer "
+                f"a window has {ask.population}. Take a larger target, a larger budget for the profile or fewer "
                 "points, or a stream with longer windows or a larger profile share"
             )
         case "profile-over-budget":

@@ -72,7 +72,7 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
     if looks.number == LOOKS_MOST:
         raise InvalidRequest(
             f"accept of PTK {spec.ptk_id}: there may have been {LOOKS_MOST:,} looks or more on windows in doubt "
-            "since a recovery, so no confidence is left; a test block pays for fewer looks of a larger epsilon"
+            "since a recovery, so no confidence is left. A test block pays for fewer looks of a larger epsilon"
         )
     forgotten = uow.streams.progress(spec.tested_on).retired_before > 0
     them = (
@@ -80,8 +80,8 @@ def check_confidence_is_left(uow: CatalogView, spec: PtkSpec) -> None:
     )
     raise InvalidRequest(
         f"accept of PTK {spec.ptk_id}: its {looks.number} looks since the last accepted version may be wrong with "
-        f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}; "
-        f"another name starts without {them}"
+        f"probability {looks.failure:.4g}, so the confidence has to stay below {1 - looks.failure:.4g}. "
+        f"Another name starts without {them}"
     )
 
 

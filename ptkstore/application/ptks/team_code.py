@@ -89,7 +89,7 @@ def put_bundle(
         bundles.disclaim(team, name, len(content))
         raise Refused(
             f"team {team!r} may keep {quota.n_bundles} bundles of {quota.n_bytes} bytes in all, and this one is "
-            "beyond that; an administrator frees what no PTK and no version needs by ptk lake garbage, or raises "
+            "beyond that. An administrator deletes what no PTK and no version needs by ptk lake garbage, or raises "
             "PTK_BUNDLES_PER_TEAM and PTK_BUNDLE_MIB_PER_TEAM"
         )
     bundles.put(content)

@@ -24,7 +24,7 @@ CELLS_MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TableAsk:
-    """Which rows are asked for: of a table, with this text in a key, in the order of a column."""
+    """The rows that are asked for: of a table, with this text in a key, in the order of a column."""
 
     table: str = ""
     text: str = ""
@@ -78,7 +78,7 @@ def is_small(content: Mapping[str, Any]) -> bool:
 def state_table(content: Mapping[str, Any], files: Mapping[str, bytes], ask: TableAsk) -> StateTable | None:
     """Return rows of a table of a state in hand; None if it has no table.
 
-    What is asked for and is not there, a table or a column, is left out of the question.
+    A table or a column that is not there is left out of the question.
     """
     by_name = {table_of(name): data for name, data in files.items()}
     if not by_name:

@@ -15,8 +15,8 @@ feast_app = typer.Typer(
 )
 
 _NOTE = (
-    "whoever may connect to a PostgreSQL server can hold up its writes: readers whom you do not trust that far need a "
-    "server of their own (docs/guide/feast.md#what-a-consumer-can-hold-up)"
+    "every role that may connect to a PostgreSQL server can hold up its writes: readers whom you do not trust that "
+    "far need a server of their own (docs/guide/feast.md#what-a-consumer-can-hold-up)"
 )
 
 

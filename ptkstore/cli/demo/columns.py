@@ -78,7 +78,7 @@ def first_day(table: pa.Table) -> date:
     This reads the rows, which a service may never do to learn its windows: the demo plays the operator, who
     knows what period was exported. Files contain stray dates, such as a pickup of 2009 in a file of 2021.
     So this takes the earliest calendar month with at least 1 % of the rows, and in it the first day that is not nearly
-    empty: a day with at least a tenth of the rows that an even spread over the month would give it.
+    empty. Such a day has at least a tenth of the rows that an even spread over the month would give it.
     """
     if table.num_rows == 0:
         raise InvalidRequest("the file has no trip with a pickup time")

@@ -28,9 +28,9 @@ _TOP: Final = """<p class="alarm" role="alert">{warning}</p>
 that is ever released from it. The privacy unit is one trip.</p>"""
 
 _LOOKUPS: Final = """Read through plain Feast, beside what the demo computed from its own input, with values
-clamped to the PTK's public bounds. A PTK learns from the train part of the rows only: released counts and
-sums are therefore held against that part's public share of the true ones, and a difference is noise together
-with the luck of the split."""
+clamped to the PTK's public bounds. A PTK learns from the train part of the rows only. So released counts and
+sums are compared with that part's public share of the true ones. A difference is noise together with the luck
+of the split."""
 
 _ERRORS: Final = """Measured on the demo's own input: the same statistics, released many times over at several
 epsilons, against the same rows without noise. Lines: mean over the repetitions; bands: 10th to 90th

@@ -76,8 +76,8 @@ def error_by_epsilon(
     """Measure the error of counts and mean speeds at several epsilons by releasing them again and again.
 
     Spends nothing of any block: the rows are the demo's own input, and the results go into its report. The
-    error is the mean over groups, each weighed by its number of trips, of the distance between the released
-    value and the one of the same rows without noise; speeds are clamped to 0..60 mph in both. Exact sums are
+    error of a group is the distance between the released value and the one of the same rows without noise. The
+    mean over groups weighs each by its number of trips. Speeds are clamped to 0..60 mph in both. Exact sums are
     taken once, as one estimator's partial statistics serve every epsilon.
     """
     points = []

@@ -82,7 +82,7 @@ def simulate(
 
     if not _is_loopback(server):
         raise InvalidRequest(
-            "what the rows of a file lose here is counted by nobody: name a server on this machine, http://127.0.0.1"
+            "nobody counts what the rows of a file lose here: name a server on this machine, http://127.0.0.1"
         )
     devices = devices_of(read_table(file, {}), by)
     done = count(1)

@@ -47,8 +47,8 @@ def set_target(
         float,
         typer.Argument(
             metavar="TARGET",
-            help="The target, in the unit of its evaluation: a positive number, below 1 for a PTK with epsilons, "
-            "in the lower half of its loss_bounds for one that is profiled by samples.",
+            help="The target, in the unit of its evaluation: a positive number. It is below 1 for a PTK with epsilons, "
+            "and in the lower half of its loss_bounds for one that is profiled by samples.",
         ),
     ],
 ) -> Done:

@@ -233,7 +233,7 @@ def _show_reports(stream: str, reports: ReportsPlanned) -> None:
     if reports.short:
         text = (
             f"the devices whose reports the newest versions on {stream} count send at most {reports.brought:,} in "
-            "all; take fewer weights, a larger epsilon or a smaller k, or wait for more devices"
+            "all. Take fewer weights, a larger epsilon or a smaller k, or wait for more devices"
         )
         _warn(text)
 

@@ -29,8 +29,9 @@ def recommend(
     """Recommend the rows and the window length that the PTKs of a stream need, planned as its windows are.
 
     Only public numbers go in: the policy, what PTKs declare, and what their profiles have released. Each point says
-    how many rows a window's train partitions need together for so many PTKs (against ptks), or for all of them at
-    another capacity (against budget); first_feasible_rows are those of the least number of partitions with a plan.
+    how many rows a window's train partitions need together. It does so for a number of PTKs (against ptks), or for all
+    of them at another capacity (against budget). `first_feasible_rows` are those of the least number of partitions with
+    a plan.
     """
     from ptkstore.sdk.documents.recommendations import advice_document
 

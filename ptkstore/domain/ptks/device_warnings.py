@@ -9,7 +9,7 @@ from ptkstore.domain.ptks.ptks import is_averaged
 
 _ONE_INSTANCE = (
     "with k=1 nothing is averaged: each version is the last report as a device sent it, and each device draws the "
-    "report of the one before; a version has no spread to compare with what is expected"
+    "report of the one before. A version has no spread to compare with what is expected"
 )
 _PREDICTIONS = (
     "with average='predictions' each version has all {k} instances, which are the last reports as devices sent them, "

@@ -51,7 +51,7 @@ class RoomForMore:
         match self.basis:
             case Basis.WINDOW:
                 return (
-                    "It is the check that a registration has to pass: copies of the last PTK join the registered ones "
+                    "It is the check that a registration has to pass. Copies of the last PTK join the registered ones "
                     "on one window, each with the least loss that it was promised. Nothing is reserved by it."
                 )
             case Basis.FRESH_BLOCK:

@@ -43,7 +43,7 @@ def why_never(
     if needed > most * rows_per_window:
         return (
             f"the target of {one.ptk_id} needs {needed} rows at the largest loss, "
-            f"and the {most} windows that it may read at once are expected to have {most * rows_per_window}: "
-            f"by the stream's rows_per_window, {rows_per_window} for training in each"
+            f"and the {most} windows that it may read at once are expected to have {most * rows_per_window}. "
+            f"By the stream's rows_per_window, each has {rows_per_window} for training"
         )
     return None

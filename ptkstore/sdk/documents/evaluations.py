@@ -13,8 +13,8 @@ from ptkstore.domain.evaluations import Evaluation, RiskMass
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
     """Return what an estimate says of its version: all of it follows from the two noisy sums.
 
-    `loss` is the estimated mean loss of a privacy unit of the window's test set, in [0, 1], `standard_error` that of
-    noise and sample together; both are None when the noise is as large as what there was to measure.
+    `loss` is the estimated mean loss of a privacy unit of the window's test set, in [0, 1]. `standard_error` is that of
+    noise and sample together. Both are None when the noise is as large as the loss that was measured.
     """
     from ptklib.profiling.estimates import LossEstimate
 

@@ -93,7 +93,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         raise InvalidRequest("the declaration has a number or a text that JSON cannot represent") from None
     if len(body) > EXCHANGE_BYTES_MAX:
         raise TooLarge(
-            f"over HTTP what comes or changes on a stream at once has at most {EXCHANGE_BYTES_MAX} bytes as JSON, and "
-            f"this has {len(body)}: declare a part of it, apply that, and declare the others afterwards"
+            f"this declaration has {len(body)} bytes as JSON, and over HTTP one stream takes {EXCHANGE_BYTES_MAX} at "
+            "once. Declare a part of it, apply that, and declare the others afterwards"
         )
     return body

@@ -13,7 +13,7 @@ _LARGEST: Final = 20.0
 _ALWAYS: Final = (
     "Facts about many people: a mean may say what is true of most of them. Rows of a person that are kept elsewhere.",
     "People who hold the key store, or who administer the service: they are trusted.",
-    "Other streams. Each has a report and a budget of its own. Whoever has rows in several streams loses from each, "
+    "Other streams. Each has a report and a budget of its own. A person with rows in several streams loses from each, "
     "and the figures add up.",
 )
 
@@ -38,7 +38,7 @@ def limits(policy: Mapping[str, Any]) -> tuple[str, ...]:
     about: list[str] = []
     if policy["privacy_unit"] == "record":
         about.append(
-            "Many rows of one person: a figure is for one row. Whoever has R rows loses R times epsilon, and delta "
+            "Many rows of one person: a figure is for one row. A person with R rows loses R times epsilon, and delta "
             "grows faster than R."
         )
     if policy["minimum_assurance"] != "library":

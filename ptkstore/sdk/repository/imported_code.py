@@ -87,7 +87,7 @@ def _module_of(thing: Any) -> str:
     if module == "__main__":
         raise InvalidRequest(
             f"{name} is defined in a notebook or in the script that runs (__main__), and cannot be imported where it "
-            f"is trained: move it to a file such as own_code.py, and write from own_code import {name}"
+            f"is trained. Move it to a file such as own_code.py, and write from own_code import {name}"
         )
     if "." in name:
         raise InvalidRequest(f"{name} is part of a class, and cannot be imported by name: {advice}")

@@ -46,7 +46,7 @@ def loss_checks(
         backwards = losses(rows.take(pa.array(np.arange(rows.num_rows)[::-1])))[::-1]
         require(
             bool(np.array_equal(whole[: len(alone)], alone) and np.array_equal(whole, backwards)),
-            "the loss of a row is another one when other rows are there, or are in another order: it must depend on "
+            "the loss of a row is another one when other rows are there, or are in another order. It must depend on "
             "that row and the state alone, in its last bit too. A product of a matrix and a vector does not: add up "
             "column by column",
         )

@@ -145,7 +145,7 @@ def _blocks(policy: Policy, first: int, below: int) -> BlockRange | None:
 def _fullest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of the blocks of a window's part by attribute the one with the greatest loss; all others as they are.
 
-    What it is called then names the part, and in its label the value.
+    Its name then names the part, and its label the value.
     """
     fullest: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in rows:

@@ -290,7 +290,7 @@ def test_whatever_is_wrong_with_a_token_the_answer_is_the_same(api: Api, authori
     document.pop("request_id")
     assert document == {
         "type": "urn:ptkstore:problem:unauthenticated",
-        "title": "Who asks is not known",
+        "title": "The caller is not known",
         "status": 401,
         "code": "unauthenticated",
         "detail": "a valid token is needed: Authorization: Bearer ptk_...",

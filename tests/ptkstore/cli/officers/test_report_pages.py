@@ -224,7 +224,7 @@ def test_the_loss_of_a_person_is_said_in_words_and_so_is_what_it_does_not_cover(
     assert "with and without the rows of one record" in said
     assert "at most 1.29 times as likely" in said  # e^0.25 = 1.284
     assert "it is at most 2.72 times" in said
-    assert "Whoever has R rows loses R times epsilon" in said
+    assert "A person with R rows loses R times epsilon" in said
     assert "several streams loses from each" in said
     assert "claims for its own code" not in said
     world.service.close()

@@ -51,8 +51,8 @@ def test_what_enough_windows_would_serve_is_admitted(one: Waiting):
         ),
         (
             ptk((1, 9), 1, 2000, (1000, 901)),
-            "and the 9 windows that it may read at once are expected to have 900: "
-            "by the stream's rows_per_window, 100 for training in each",
+            "and the 9 windows that it may read at once are expected to have 900. "
+            "By the stream's rows_per_window, each has 100 for training",
         ),
     ],
 )

@@ -255,7 +255,7 @@ def test_a_function_of_a_script_is_refused_with_what_to_do(tmp_path: Path) -> No
         "source_of_imported([train_dp])\n"
     )
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert "move it to a file such as own_code.py, and write from own_code import train_dp" in ended.stderr
+    assert "Move it to a file such as own_code.py, and write from own_code import train_dp" in ended.stderr
 
 
 def test_a_function_that_was_replaced_since_is_refused(folder: Path) -> None:
