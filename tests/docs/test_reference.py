@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import ptklib.exceptions
 import ptkstore
 from infra.docs.reference.__main__ import pages
-from infra.docs.reference.benchmarks import number
+from infra.docs.reference.benchmarks import machines, number
 from infra.docs.reference.marks import escaped, prose, table
 from ptklib.exceptions import PtklibError
 from ptkstore import errors
@@ -144,6 +144,11 @@ def test_each_topic_of_the_benchmarks_has_a_section_and_each_recorded_row_a_line
 )
 def test_numbers_of_the_benchmarks_are_rounded_and_written_in_full(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_a_machine_is_named_once_however_it_was_written() -> None:
+    said = ["two cores", "2 cores, x86_64, Python 3.11.7", "two cores", "64 cores"]
+    assert machines([{"machine": one} for one in said]) == ["2 cores, x86_64, Python 3.11.7", "64 cores"]
 
 
 def rows_on_several_pages(pages: dict[str, str]) -> list[str]:

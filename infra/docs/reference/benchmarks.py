@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ How fast and how good the library and the service are, beside their peers. Ours 
 
 A goal bounds the number that is *judged*: ours, or a ratio that the row names. Run the benchmarks on your machine: {commands}. Each prints its rows,
 writes them to `benchmarks/out/`, and fails if a goal is missed. `RECORD=1` puts the rows that this page has into `benchmarks/recorded.json`. Peers get environments of their own.
+
+Beside a day is the commit that was measured; `+` after it says that files had changed since.
 
 <!-- made from benchmarks/recorded.json by `make reference`: change that file, not this page -->
 """
@@ -34,10 +36,15 @@ def _section(section: Mapping[str, Any]) -> str:
     by = "Measured by " + " and ".join(map(_command, section["topics"])) + "."
     parts = [f"## {section['heading']}", f"{by} {section['introduction']}".strip(), ""]
     if section["rows"]:
-        machines = dict.fromkeys(row["machine"] for row in section["rows"])
-        parts[1] += f" Machine: {'; '.join(machines)}."
+        parts[1] += f" Machine: {'; '.join(machines(section['rows']))}."
         parts += [table(list(HEADS), [_cells(row) for row in section["rows"]]), ""]
     return "\n".join(parts)
+
+
+def machines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the machines that rows were measured on; "two cores" adds nothing to one that says more."""
+    named = dict.fromkeys(row["machine"].replace("two cores", "2 cores") for row in rows)
+    return [one for one in named if not any(other.startswith(f"{one},") for other in named)]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
