@@ -34,6 +34,16 @@ LOADS = {
     "audio": "src",
     "embed": "src",
 }
+LOOK = """() => new Promise(seen => {
+  const whole = document.documentElement, begun = performance.now()
+  const look = () => {
+    const beyond = whole.scrollWidth - whole.clientWidth
+    if (beyond > 0 && performance.now() - begun < 3000) requestAnimationFrame(look)
+    else seen([beyond, document.body.dataset.mdColorScheme])
+  }
+  look()
+})"""
+"""How far a page is too wide, once what slides away after a change has gone, and its theme."""
 LINKED = {
     "stylesheet",
     "icon",
@@ -245,6 +255,46 @@ def test_drawings_and_plots_follow_the_switch_of_the_theme(site: Path, tab: Page
     tab.goto((site / "guide/counts.html").as_uri())
     filters = "getComputedStyle(document.querySelector('img[src*=\"figures/counts.svg\"]')).filter"
     assert tab.evaluate(filters).startswith("invert")
+
+
+WIDTHS = {"phone": {"width": 390, "height": 844}, "desk": {"width": 1280, "height": 800}}
+SEEN = (("light", "desk"), ("dark", "desk"), ("dark", "phone"), ("light", "phone"))
+"""Each theme at each width; one thing changes at a time."""
+ALONE = {
+    "404.html": "its addresses begin at the root of a server",
+    "demo-report.html": "it has its own style",
+}
+"""Pages whose theme is not the site's, and why."""
+
+
+@pytest.mark.long
+@pytest.mark.real
+@pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium"))
+def test_each_page_is_without_faults_in_both_themes_and_at_two_widths(site: Path) -> None:
+    """A page is loaded once. Theme and width change while it is open, as a reader changes them."""
+    found: set[tuple[str, str]] = set()
+    here = ""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable(), args=["--no-sandbox"])
+        opened = browser.new_page(offline=True)
+        opened.on("console", lambda said: found.add((here, f"console: {said.text}")))
+        opened.on("pageerror", lambda error: found.add((here, f"error: {error}")))
+        opened.on("requestfailed", lambda request: found.add((here, f"failed: {request.url}")))
+        for page in sorted(site.rglob("*.html")):
+            here = page.relative_to(site).as_posix()
+            if here == "404.html":
+                continue
+            opened.goto(page.as_uri())
+            for theme, width in SEEN:
+                opened.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+                opened.set_viewport_size(WIDTHS[width])  # type: ignore[arg-type]
+                beyond, scheme = opened.evaluate(LOOK)
+                if beyond > 0:
+                    found.add((here, f"{beyond} pixels too wide, {theme}, {width}"))
+                if here not in ALONE and scheme != {"light": "default", "dark": "slate"}[theme]:
+                    found.add((here, f"{scheme} where {theme} is wanted"))
+        browser.close()
+    assert sorted(found) == []
 
 
 @pytest.mark.long
