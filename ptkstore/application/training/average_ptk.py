@@ -26,7 +26,13 @@ from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.device_models import DeviceModel
 from ptkstore.domain.versions.manifests import elected_manifest, local_content_of
 from ptkstore.domain.versions.provenance import instances_in
-from ptkstore.domain.versions.versions import Draft, Version, repeated_version, table_files
+from ptkstore.domain.versions.versions import (
+    Draft,
+    Version,
+    election_time,
+    repeated_version,
+    table_files,
+)
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.devices import Counted, DevicePtk, Epoch, InstancesView
@@ -274,12 +280,12 @@ def _hand_over(
     clock: Clock,
 ) -> bool:
     """Make the draft the PTK's next version, or have it `tested` first; False if the PTK was withdrawn meanwhile."""
-    at = clock.now()
     with begin() as uow:
         held = _held_unchanged(uow, job, spec)
         if held is None:
             uow.commit()
             return False
+        at = election_time(clock.now(), uow.versions.latest(spec.ptk_id))
         _notify_of_loss(uow, job, content, after_loss, at)
         if tested is None:
             elect(uow, job, draft_id, partial(elected_manifest, content, at), at)

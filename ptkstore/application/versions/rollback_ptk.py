@@ -5,7 +5,12 @@ from __future__ import annotations
 from ptkstore.domain.draft_ids import draft_id
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.versions import Version, repeated_version, repeating_manifest
+from ptkstore.domain.versions.versions import (
+    Version,
+    election_time,
+    repeated_version,
+    repeating_manifest,
+)
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.runtime import Clock
@@ -45,7 +50,7 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
         if _is_trained(ptk_id, uow):
             raise Conflict(f"a training of {ptk_id} is under way; roll back when it has ended")
         target = uow.versions.get(ptk_id, to)
-        number = newest.number + 1
+        number, elected_at = newest.number + 1, election_time(now, newest)
         made_by = Job.rollback(spec.stream, ptk_id, number, now)
         uow.jobs.add(made_by)
         version = Version(
@@ -54,8 +59,8 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
             made_by.id,
             draft_id(WindowId(spec.stream, target.window_index), f"rollback-{ptk_id}-{number}"),
             target.window_index,
-            now,
-            repeating_manifest(target, newest, now),
+            elected_at,
+            repeating_manifest(target, newest, elected_at),
         )
         uow.versions.add(version)
         uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), now)

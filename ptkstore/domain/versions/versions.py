@@ -130,6 +130,15 @@ def table_files(files: Mapping[str, bytes]) -> tuple[tuple[StateFile, ...], dict
     return tuple(listed), contents
 
 
+def election_time(now: datetime, newest: Version | None) -> datetime:
+    """Return when a version is elected that waits for no release tick: to the second, as at a tick.
+
+    It is after the newest version, or joins in time could not tell the two apart.
+    """
+    second = now.replace(microsecond=0)
+    return second if newest is None or second > newest.elected_at else now
+
+
 def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
     """Write the manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
 

@@ -70,6 +70,21 @@ def test_a_rollback_publishes_the_old_bytes_as_a_new_version_and_spends_nothing(
     assert subscription.ptk_id == PTK
 
 
+def test_it_is_published_to_the_second_as_other_versions(published: World) -> None:
+    published.clock.pass_(seconds=7, microseconds=123456)
+    second = published.clock.now().replace(microsecond=0)
+    published.service.rollback_ptk(PTK, 1)
+    assert content(published, 4)["published_at"] == second.isoformat()
+    with published.service.begin() as uow:
+        assert uow.versions.get(PTK, 4).elected_at == second
+    published.work("place", "flip")
+    published.clock.pass_(
+        microseconds=1
+    )  # in the same second it is later all the same, or joins in time see a tie
+    published.service.rollback_ptk(PTK, 3)
+    assert content(published, 5)["published_at"] == published.clock.now().isoformat()
+
+
 def test_a_repeated_request_changes_nothing(published: World) -> None:
     assert published.service.rollback_ptk(PTK, 2) == 4
     assert published.service.rollback_ptk(PTK, 2) == 4
