@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ptklib.state import ReleasedState
 
 
+TABLES_SHOWN, LINE_MOST = 5, 100
+"""Tables that are listed of a PTK, and letters of a line that says so."""
+
+
 @dataclass(frozen=True)
 class Ptk:
     """One published version: the paper's `struct ptk`.
@@ -61,6 +65,32 @@ class Ptk:
         """Draw a column of the state with intervals that contain 95 % of its noise; see `ReleasedState.plot`."""
         return self.model_state.plot(table, column, ax=ax)
 
+    def __repr__(self) -> str:
+        epsilon, delta, unit, assurance = map(
+            self.guarantee.get, ("epsilon", "delta", "privacy_unit", "assurance")
+        )
+        tables, schemas = self.model_state.tables, self.model_state.schemas
+        told = {
+            "guarantee": f"epsilon {epsilon}, delta {delta}, privacy unit {unit}, assurance {assurance}",
+            "windows": f"{self.oldest_contributing_window.get('start')} to "
+            f"{self.newest_contributing_window.get('end')}",
+            "target": f"{self.target}",
+            **({} if self.evaluation is None else {"estimated loss": f"{self.evaluation.get('loss')}"}),
+            "model": str(self.model_state.meta["family"]),
+        }
+        lines = [
+            f"<PTK {self.id}, version {self.version}>",
+            *(f"  {name}: {text}" for name, text in told.items()),
+        ]
+        for name, table in list(tables.items())[:TABLES_SHOWN]:
+            keys = schemas[name].keys
+            columns = ", ".join(column for column in table.column_names if column not in keys)
+            by = f" by {', '.join(keys)}" if keys else ""
+            lines.append(f"  table {name}: {table.num_rows} rows{by}: {columns}")
+        if len(tables) > TABLES_SHOWN:
+            lines.append(f"  and {len(tables) - TABLES_SHOWN} more tables")
+        return "\n".join(map(_cut, lines))
+
     def _repr_html_(self) -> str:
         from ptklib.displays import markup
 
@@ -81,6 +111,12 @@ class Ptk:
         Nothing of it comes from the store; a class of another name than the one that made the state is refused.
         """
         return replace(self, trusted=family)
+
+
+def _cut(line: str) -> str:
+    """A line as a terminal shows it: a long one is cut, and nothing in it moves the cursor."""
+    line = "".join(one if one.isprintable() else "?" for one in line)
+    return line if len(line) <= LINE_MOST else f"{line[: LINE_MOST - 1]}…"
 
 
 def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import matplotlib
 import pytest
@@ -56,6 +57,26 @@ def test_a_version_is_shown_with_its_guarantee_and_its_state(published: World, s
     assert "PTK taxi.speed, version 2" in html
     assert ptk.model_state._repr_html_() in html
     assert ptk.plot().ax_.get_title() == "statistics: count, with 95 % of the noise"
+
+
+def test_a_version_is_printed_in_short_lines(published: World, store: Store) -> None:
+    assert repr(store.ptk("taxi.speed")).splitlines() == [
+        "<PTK taxi.speed, version 2>",
+        "  guarantee: epsilon 0.1, delta 0.0, privacy unit record, assurance library",
+        "  windows: 2026-01-05T00:00:00+00:00 to 2026-01-07T00:00:00+00:00",
+        "  target: 0.1",
+        "  model: HistoricalStatistics",
+        "  table statistics: 24 rows by hour: count, speed_sum, speed_mean",
+    ]
+
+
+def test_no_text_of_a_version_leaves_its_line(published: World, store: Store) -> None:
+    made = store.ptk("taxi.speed")
+    unit = f"record\n\x1b[2J{'x' * 200}"
+    lines = repr(replace(made, guarantee={**made.guarantee, "privacy_unit": unit})).splitlines()
+    assert len(lines) == 6
+    assert lines[1].startswith("  guarantee: epsilon 0.1, delta 0.0, privacy unit record??[2Jxxx")
+    assert max(map(len, lines)) == 100
 
 
 def test_a_budget_is_drawn_window_by_window(published: World, store: Store) -> None:
