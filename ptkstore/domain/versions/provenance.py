@@ -118,7 +118,10 @@ class Provenance:
         return tags
 
     def sentence(self, windows: str = "") -> str:
-        """Privacy unit and windows in a sentence each, for descriptions; `windows` says which there are, gaps too."""
+        """Privacy unit and windows in a sentence each, for descriptions; `windows` says which there are, gaps too.
+
+        By default it tells the end of the newest window alone: after a rollback there may be gaps before it.
+        """
         unit = unit_words(self.privacy_unit)
         if self.unit_column is not None:
             most = (
@@ -131,8 +134,8 @@ class Provenance:
             unit = f"{unit}. {self.local.sentence(self.epsilon)}"
         if not windows:
             windows = UNKNOWN_TAG
-        if windows == UNKNOWN_TAG and self.oldest is not None and self.newest is not None:
-            windows = f"{self.oldest[0]} to {self.newest[1]}"
+        if windows == UNKNOWN_TAG and self.newest is not None:
+            windows = f"up to {self.newest[1]}"
         return f"Privacy unit: {unit}. Windows: {windows}."
 
     def described(self, text: str) -> str:

@@ -46,7 +46,7 @@ def test_a_manifest_is_told_whole() -> None:
     }
     assert made.sentence() == (
         "Privacy unit: one user in one window (column rider, at most 3 rows per window). "
-        "Windows: 2026-01-07T00:00:00+00:00 to 2026-01-10T00:00:00+00:00."
+        "Windows: up to 2026-01-10T00:00:00+00:00."
     )
 
 

@@ -14,7 +14,7 @@ from ptkstore.domain.versions.provenance import Provenance
 
 VIEW, OTHER = "taxi__speed_by_hour", "ads__clicks"
 ASSERTED = Assured(Assurance.ASSERTED, "taxi")
-MADE_OF = "Privacy unit: one record. Windows: 2026-01-01T00:00:00+00:00 to 2026-01-03T00:00:00+00:00."
+MADE_OF = "Privacy unit: one record. Windows: up to 2026-01-03T00:00:00+00:00."
 WORD = "Asserted by team taxi: its privacy loss is that team's word, nobody has proven it."
 
 

@@ -160,6 +160,6 @@ def test_units_of_users_are_told_with_their_column_and_bound():
     assert (told["dp.oldest_window"], told["dp.newest_window"]) == ("A/B", "C/D")
     assert (
         made.sentence()
-        == "Privacy unit: one user in one window (column rider, at most 3 rows per window). Windows: A to D."
+        == "Privacy unit: one user in one window (column rider, at most 3 rows per window). Windows: up to D."
     )
     assert made.described(made.described("counts")) == made.described("counts")
