@@ -167,7 +167,12 @@ class RoomForMoreOut(Wire):
 class SpentOut(Wire):
     """The joint cost of some releases, in three figures; admission uses only the filter's `guarantee`."""
 
-    releases: int
+    releases: Annotated[
+        int,
+        Field(
+            description="in one block: of a line, stream, PTK or team in the block where it is most, not in all of them"
+        ),
+    ]
     guarantee: Loss
     basic: Loss
     tight: Loss

@@ -57,6 +57,10 @@ class Form(StrEnum):
     PDF = "pdf"
 
 
+_HEADINGS = {"releases": "releases_in_fullest_block"}
+"""What people read over a column: what a PTK or team spent is told of one block, and so are its releases."""
+
+
 @reads
 def budget(
     store: Store,
@@ -83,6 +87,8 @@ def budget(
     else:
         rows = odometer_rows(store.odometers(stream), by.value)
         nothing = "nothing has been spent or reserved yet"
+        if not as_json:
+            rows = [{_HEADINGS.get(name, name): value for name, value in row.items()} for row in rows]
     contexts = contexts_of(store.service, stream)
     rests_on = budget_rests_on(*store.service.assurance_on(stream))
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing, number=loss_text)

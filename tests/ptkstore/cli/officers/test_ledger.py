@@ -47,7 +47,9 @@ def test_a_budget_is_told_by_block_and_by_who_spent_it(home: Path) -> None:
     for by, name in (("ptk", "taxi.speed"), ("team", "taxi"), ("line", "common")):
         (row,) = documents(home, "budget", STREAM, "--by", by)
         assert (row[by], row["spent_epsilon"], row["basic_epsilon"], row["releases"]) == (name, 0.1, 0.1, 1)
-        assert name in run(home, "budget", STREAM, "--by", by).stdout
+        shown = run(home, "budget", STREAM, "--by", by).stdout
+        assert name in shown
+        assert "releases_in_fullest_block" in shown
     (row,) = documents(home, "budget", STREAM, "--by", "stream")
     assert row["spent_epsilon"] == 0.1
     run(home, "budget", STREAM, "--by", "colour", code=2)
