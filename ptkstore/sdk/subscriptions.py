@@ -114,7 +114,8 @@ class SubscriptionMethods:
         Returns
         -------
         dict
-            `delivered`, and the `code` of the failure if the endpoint did not take it.
+            `delivered`, and the `code` of the failure if the endpoint did not take it. `status` is what the endpoint
+            answered, and `seconds` how long that took. No list of attempts has them.
 
         Raises
         ------
@@ -185,12 +186,12 @@ def tested_document(tested: TriedEndpoint) -> Document:
         "message_id": tested.message_id,
         "delivered": tested.delivered,
         "code": tested.code,
+        **_answer(tested.status, tested.milliseconds),
     }
 
 
 def attempt_document(attempt: Attempt) -> Document:
     """Write an attempt in the history of a subscription."""
-    milliseconds = attempt.milliseconds
     return {
         "sequence": attempt.sequence,
         "at": attempt.at.isoformat(),
@@ -199,9 +200,19 @@ def attempt_document(attempt: Attempt) -> Document:
         "redelivered": attempt.redelivered,
         "delivered": attempt.code is None,
         "code": attempt.code,
-        "status": attempt.status,
-        "seconds": None if milliseconds is None else milliseconds / 1000,
+        **_answer(attempt.status, attempt.milliseconds),
     }
+
+
+def _answer(status: int | None, milliseconds: int | None) -> Document:
+    """What an endpoint answered, and after how long."""
+    return {"status": status, "seconds": None if milliseconds is None else milliseconds / 1000}
+
+
+def milliseconds_of(document: Mapping[str, Any]) -> int | None:
+    """Read how long an endpoint took; an older server does not tell it of a test event."""
+    seconds = document.get("seconds")
+    return None if seconds is None else round(seconds * 1000)
 
 
 def answer_in_words(attempt: Mapping[str, Any]) -> str:
@@ -219,7 +230,6 @@ def answer_in_words(attempt: Mapping[str, Any]) -> str:
 
 def attempt_of(subscription_id: str, document: Mapping[str, Any]) -> Attempt:
     """Read what the document says."""
-    seconds = document["seconds"]
     return Attempt(
         subscription_id,
         document["sequence"],
@@ -229,7 +239,7 @@ def attempt_of(subscription_id: str, document: Mapping[str, Any]) -> Attempt:
         document["redelivered"],
         document["code"],
         document["status"],
-        None if seconds is None else round(seconds * 1000),
+        milliseconds_of(document),
     )
 
 

@@ -75,6 +75,10 @@ class Tested(Wire):
     code: Annotated[
         str | None, Field(description="why it was not delivered, as attempts at versions have it")
     ]
+    status: Annotated[int | None, Field(description="what the endpoint answered; null without an answer")]
+    seconds: Annotated[
+        float | None, Field(description="to the answer or the timeout, in tenths; null if there was neither")
+    ]
 
 
 class RedeliverIn(Wire, json_schema_extra={"examples": [{"version": 7}]}):

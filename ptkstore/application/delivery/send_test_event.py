@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ptklib.canonical_json import canonical_json
 from ptkstore.application.delivery.deliveries import may_hear
 from ptkstore.application.operations.team_shares import TeamShares
-from ptkstore.domain.subscriptions import Subscription, event_of_test, message_id_of_test
+from ptkstore.domain.subscriptions import Subscription, event_of_test, message_id_of_test, rounded_duration
 from ptkstore.errors import InvalidRequest, Refused, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
@@ -31,11 +31,16 @@ def shares_of_tests() -> TeamShares:
 
 @dataclass(frozen=True, slots=True)
 class TriedEndpoint:
-    """How an endpoint took a test event: `code` is None for success, else as an attempt at a version has it."""
+    """How an endpoint took a test event: `code` is None for success, else as an attempt at a version has it.
+
+    So are its `status` and how long it took.
+    """
 
     subscription_id: str
     message_id: str
     code: str | None
+    status: int | None = None
+    milliseconds: int | None = None
 
     @property
     def delivered(self) -> bool:
@@ -94,4 +99,5 @@ def _sent(subscription: Subscription, *, clock: Clock, keys: KeyStore, messenger
     name = message_id_of_test(subscription_id, secrets.token_hex(8))
     body = canonical_json(event_of_test(subscription, now)).encode()
     tried = messenger.send(Message(name, subscription.endpoint, name, body, signing, subscription.team))
-    return TriedEndpoint(subscription_id, name, tried.code if isinstance(tried, NotDelivered) else None)
+    code = tried.code if isinstance(tried, NotDelivered) else None
+    return TriedEndpoint(subscription_id, name, code, tried.status, rounded_duration(tried.seconds))

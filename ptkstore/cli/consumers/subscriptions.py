@@ -78,12 +78,16 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
 @subscription_app.command("test")
 @reads
 def send_test_event(store: Store, subscription_id: Subscription) -> Done:
-    """Send a signed test event to the endpoint of a subscription, once; exit code 1 if it was not taken."""
+    """Send a signed test event to the endpoint of a subscription, once; exit code 1 if it was not taken.
+
+    The answer is printed here alone: no list of attempts has test events.
+    """
     tested = store.test_subscription(subscription_id)
+    answer = answer_in_words(tested)
     how = (
-        "took the test event"
+        f"took the test event: {answer}"
         if tested["delivered"]
-        else f"did not take the test event: {_why(tested['code'])}"
+        else f"did not take the test event: {answer}. {_why(tested['code'])}"
     )
     return Done(tested, f"the endpoint of {subscription_id} {how}", failed=not tested["delivered"])
 

@@ -10,7 +10,7 @@ from ptkstore.console.actions.acts import Act, Ask, Done, Field, version, yes
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.subscriptions import TEST_TYPE
-from ptkstore.sdk.subscriptions import overlap_of
+from ptkstore.sdk.subscriptions import answer_in_words, overlap_of, tested_document
 from ptkstore.wire.identity import GrantIn
 from ptkstore.wire.ptks import RollbackIn
 from ptkstore.wire.streams import CloseIn
@@ -74,13 +74,17 @@ def _test_says(ask: Ask) -> Sequence[str]:
     return (
         f"One signed message of the type {TEST_TYPE} is sent to the endpoint of {_subscription(ask)}, now.",
         "It names the subscription and no version. Whatever the answer, nothing about the subscription changes.",
+        "The answer is shown here, once: the list of attempts has versions alone.",
     )
 
 
 def _test(ask: Ask) -> Done:
-    tested = ask.service.send_test_event(_subscription(ask))
-    how = "took the test event" if tested.delivered else f"did not take the test event: {tested.code}"
-    return Done(f"The endpoint of {_subscription(ask)} {how}.")
+    tested = tested_document(ask.service.send_test_event(_subscription(ask)))
+    how = "took" if tested["delivered"] else "did not take"
+    code = f", {tested['code']}" if tested["code"] else ""
+    return Done(
+        f"The endpoint of {_subscription(ask)} {how} the test event: {answer_in_words(tested)}{code}."
+    )
 
 
 def _roll_back_says(ask: Ask) -> Sequence[str]:

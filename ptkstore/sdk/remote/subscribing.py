@@ -13,7 +13,7 @@ from ptkstore.application.delivery.send_test_event import TriedEndpoint
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Attempt, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of
-from ptkstore.sdk.subscriptions import attempt_of, followed_of
+from ptkstore.sdk.subscriptions import attempt_of, followed_of, milliseconds_of
 
 
 class RemoteSubscribing:
@@ -76,7 +76,8 @@ class RemoteSubscribing:
 
 
 def _tested(document: Mapping[str, Any]) -> TriedEndpoint:
-    return TriedEndpoint(document["id"], document["message_id"], document["code"])
+    status, milliseconds = document.get("status"), milliseconds_of(document)
+    return TriedEndpoint(document["id"], document["message_id"], document["code"], status, milliseconds)
 
 
 def _subscribed(document: Mapping[str, Any]) -> tuple[Subscription, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.adapters.webhooks.receiver import ACCEPTED
 from ptkstore.application.delivery.send_test_event import AT_ONCE_OF_A_TEAM
 from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.subscriptions import EVENT_TYPE, message_id
@@ -57,7 +58,14 @@ def test_it_is_signed_and_nobody_can_take_it_for_a_version(
     told = answer.json()
     (call,) = webhook_receiver.calls
     assert (call.verified, call.webhook_id) == (True, told["message_id"])
-    assert told == {"id": subscribed, "message_id": call.webhook_id, "delivered": True, "code": None}
+    assert told.pop("seconds") >= 0.0
+    assert told == {
+        "id": subscribed,
+        "message_id": call.webhook_id,
+        "delivered": True,
+        "code": None,
+        "status": ACCEPTED,
+    }
     assert call.message is not None
     assert call.message["type"] == TYPE != EVENT_TYPE
     assert call.message["data"] == {"subscription_id": subscribed, "ptk_id": "taxi.speed"}
@@ -76,7 +84,7 @@ def test_an_endpoint_that_does_not_take_it_is_reported_and_not_disabled(
     before = state(api)
     webhook_receiver.answer_next(1, status)
     told = api.acting(Role.CONSUMER).post(f"/v1/subscriptions/{subscribed}/test").json()
-    assert (told["delivered"], told["code"]) == (False, code)
+    assert (told["delivered"], told["code"], told["status"]) == (False, code, status)
     assert state(api) == before
     assert len(webhook_receiver.calls) == 1  # and it is not tried again
 
@@ -149,7 +157,9 @@ def test_the_client_sends_it_here_and_over_http(
     with connect(api.url, token=api.token(Role.DEVELOPER)) as store:
         assert store.test_subscription(subscribed)["delivered"]
         webhook_receiver.answer_next(1, 503)
-        assert store.test_subscription(subscribed)["code"] == "status-5xx"
+        told = store.test_subscription(subscribed)
+        assert (told["code"], told["status"]) == ("status-5xx", 503)
+        assert told["seconds"] is not None
     assert len(webhook_receiver.calls) == 2
     with connect(api.url, token=api.token(Role.OFFICER)) as store, pytest.raises(NotAllowed):
         store.test_subscription(subscribed)
@@ -163,11 +173,11 @@ def test_the_console_sends_it_after_a_confirmation(
     assert len(webhook_receiver.calls) == 0
     answer: Any = client.post(path, data=form)
     assert answer.status_code == 303
-    assert "took the test event" in client.get(answer.headers["location"]).text
+    assert "took the test event: delivered: " in client.get(answer.headers["location"]).text
     client.post(path, data=form)
     assert len(webhook_receiver.calls) == 1  # a form that is sent twice
     webhook_receiver.answer_next(1, 500)
     answer = client.post(path, data=seen(client.get(path)).fields)
-    assert "did not take the test event: status-5xx" in client.get(answer.headers["location"]).text
+    assert "did not take the test event: refused: 500 in " in client.get(answer.headers["location"]).text
     assert client.post(path, data={}).status_code == 403
     assert len(webhook_receiver.calls) == 2

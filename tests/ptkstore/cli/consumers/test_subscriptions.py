@@ -109,10 +109,11 @@ def test_a_test_event_that_is_not_taken_is_a_failure_of_the_command(
 ) -> None:
     made = ptk.json("subscribe", PTK, "--endpoint", webhook_receiver.endpoint())
     webhook_receiver.trust(made["secret"])
-    assert "took the test event" in ptk.run("subscription", "test", made["id"]).stdout
+    assert "took the test event: delivered: 2" in ptk.run("subscription", "test", made["id"]).stdout
     webhook_receiver.answer_next(2, 500)
     refused = ptk.run("subscription", "test", made["id"], code=1)
-    assert "did not take the test event: status-5xx" in refused.stdout
+    assert "did not take the test event: refused: 500 in " in refused.stdout
+    assert "status-5xx. " in refused.stdout
     assert ptk.json("subscription", "test", made["id"], code=1)["delivered"] is False
     assert "test events are not listed" in ptk.run("subscription", "attempts", made["id"]).stdout
 
