@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -46,6 +46,9 @@ class StreamsView(Protocol):
 
     def progress(self, name: str) -> Progress:
         """Tell how far the stream has come."""
+
+    def progresses(self, names: Sequence[str]) -> Mapping[str, Progress]:
+        """Tell how far each of these streams has come; those that are none are left out."""
 
     def stored_part(self, name: str, batch_id: str) -> Part | None:
         """Return the last part of the batch that was committed, None if none was."""
@@ -92,6 +95,9 @@ class WindowsView(Protocol):
 
     def of(self, stream: str) -> tuple[Window, ...]:
         """Return all windows that ever closed, in order of time."""
+
+    def kept(self, streams: Sequence[str]) -> tuple[Window, ...]:
+        """Return the closed windows of these streams that have not expired, by stream and in order of time."""
 
     def closed_since(self, at: datetime) -> Mapping[str, int]:
         """Return how many windows of each stream closed since then; streams that closed none are left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -80,6 +80,11 @@ class SqlStreams(CatalogPart):
         row = self._one(select(t.streams).where(t.streams.c.name == name), "stream", name)
         return Progress(row.closed_before, row.reached, row.retired_before)
 
+    def progresses(self, names: Sequence[str]) -> Mapping[str, Progress]:
+        """Tell how far each of these streams has come; those that are none are left out."""
+        rows = self._rows_with(select(t.streams), t.streams.c.name, names)
+        return {row.name: Progress(row.closed_before, row.reached, row.retired_before) for row in rows}
+
     def advance(self, name: str, progress: Progress) -> None:
         """Move forward; the caller has the lock."""
         change = update(t.streams).where(t.streams.c.name == name)
@@ -156,6 +161,12 @@ class SqlWindows(CatalogPart):
         """Return all windows that ever closed, in order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
+
+    def kept(self, streams: Sequence[str]) -> tuple[Window, ...]:
+        """Return the closed windows of these streams that have not expired, by stream and in order of time."""
+        query = select(t.windows).where(t.windows.c.state != WindowState.EXPIRED)
+        rows = self._rows_with(query, t.windows.c.stream, streams)
+        return tuple(sorted(map(_window, rows), key=lambda one: (one.id.stream, one.id.index)))
 
     def closed_since(self, at: datetime) -> Mapping[str, int]:
         """Return how many windows of each stream closed since then; streams that closed none are left out."""

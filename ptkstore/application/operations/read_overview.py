@@ -17,7 +17,7 @@ from ptkstore.application.identity.sight import Sight
 from ptkstore.application.ledger.verification import faults_of_memory
 from ptkstore.application.operations.liveness import Liveness, ProcessRole
 from ptkstore.application.scheduling.given_looks import waits_that_last
-from ptkstore.application.streams.exposure import PrivatePlaces, exposure_of, sentences_on
+from ptkstore.application.streams.exposure import PrivatePlaces, exposures_of, sentences_on
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import team_of
@@ -271,8 +271,9 @@ def read_overview(
         missed = uow.subscriptions.missed([one.id for one in subscriptions or ()])
     own = {spec.ptk_id: spec for spec in specs}
     seen = [one for one in elected if one[0] in own and _sees(sight.states, own[one[0]].stream)]
-    checked = [one.name for one in streams if _sees(sight.exposures, one.name)][:STREAMS_MOST]
-    exposures = {name: _exposure(name, begin, clock, private) for name in checked}
+    checked = [one for one in streams if _sees(sight.exposures, one.name)][:STREAMS_MOST]
+    found = exposures_of(checked, specs, begin=begin, clock=clock, private=private)
+    exposures = {name: ExposureFacts(one.holds, sentences_on(one)[0]) for name, one in found.items()}
     troubled = None
     if subscriptions is not None:
         troubled = [
@@ -380,14 +381,6 @@ def _waiting(
             waits_for = WaitsFor.FIRST_VERSION if spec.waiting is None else WaitsFor.ACCEPTED_VERSION
             found.append(WaitingFacts(spec.ptk_id, waits_for, None))
     return found
-
-
-def _exposure(name: str, begin: Read, clock: Clock, private: PrivatePlaces) -> ExposureFacts | None:
-    try:
-        exposure = exposure_of(name, begin=begin, clock=clock, private=private)
-    except Unavailable:
-        return None
-    return ExposureFacts(exposure.holds, sentences_on(exposure)[0])
 
 
 def _kept_blocks(uow: CatalogView, stream: Stream) -> Sequence[BlockLedger]:

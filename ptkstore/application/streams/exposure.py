@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache, partial
 
 from ptkstore.domain.draft_ids import window_of
 from ptkstore.domain.durations import duration_text
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.streams import Stream
-from ptkstore.domain.streams.windows import Window, WindowState, expired_before, kept_until, start_of
+from ptkstore.domain.streams.windows import (
+    Window,
+    WindowId,
+    WindowState,
+    expired_before,
+    kept_until,
+    start_of,
+)
 from ptkstore.domain.times import utc_text
-from ptkstore.ports.catalog import Read
+from ptkstore.errors import Unavailable
+from ptkstore.ports.catalog import CatalogView, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import Progress
+
+ASKED_AT_ONCE = 200
+"""Windows whose elected drafts are asked for by name; beside more of them, all elected drafts are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,49 +87,131 @@ class PrivatePlaces:
     staging: Staging
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the catalog says of a stream; `alive` are its closed windows that have not expired."""
+
+    stream: Stream
+    progress: Progress
+    alive: tuple[Window, ...]
+    most_windows: int
+
+
 def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: PrivatePlaces) -> Exposure:
     """Compare what the catalog says with the files, keys and drafts that exist."""
-    keys, raw, staging = private.keys, private.raw, private.staging
     with begin() as uow:
-        stream = uow.streams.get(stream_name)
-        progress = uow.streams.progress(stream_name)
-        windows = uow.windows.of(stream_name)
-        elected = uow.versions.draft_ids()
-        most_windows = max((spec.windows[1] for spec in uow.ptks.find(stream=stream_name)), default=1)
+        (recorded,) = _recorded([uow.streams.get(stream_name)], uow.ptks.find(stream=stream_name), uow)
+    return _compared(recorded, lambda: _drafts(private), begin, clock, private)
+
+
+def exposures_of(
+    streams: Sequence[Stream],
+    specs: Iterable[PtkSpec],
+    *,
+    begin: Read,
+    clock: Clock,
+    private: PrivatePlaces,
+) -> dict[str, Exposure]:
+    """Compare the same for several streams, by name: the catalog is read at once, and drafts are listed once.
+
+    Streams for which a store is unavailable are left out.
+
+    Parameters
+    ----------
+    specs : iterable of PtkSpec
+        The PTKs that are registered on them; those of other streams change nothing.
+    """
+    if not streams:
+        return {}
+    with begin() as uow:
+        recorded = _recorded(streams, specs, uow)
+    drafts = cache(partial(_drafts, private))
+    found: dict[str, Exposure] = {}
+    for one in recorded:
+        with suppress(Unavailable):
+            found[one.stream.name] = _compared(one, drafts, begin, clock, private)
+    return found
+
+
+def _recorded(streams: Sequence[Stream], specs: Iterable[PtkSpec], uow: CatalogView) -> list[_Recorded]:
+    """Read it in as many statements for all streams as for one, and no window that has expired."""
+    most = {one.name: 1 for one in streams}
+    alive: dict[str, list[Window]] = {name: [] for name in most}
+    progresses = uow.streams.progresses(list(most))
+    for window in uow.windows.kept(list(most)):
+        alive[window.id.stream].append(window)
+    for spec in specs:
+        if spec.stream in most:
+            most[spec.stream] = max(most[spec.stream], spec.windows[1])
+    return [_Recorded(one, progresses[one.name], tuple(alive[one.name]), most[one.name]) for one in streams]
+
+
+def _drafts(private: PrivatePlaces) -> frozenset[str]:
+    """The drafts that exist, of all streams."""
+    return frozenset({*private.staging.drafts(), *private.keys.draft_ids()})
+
+
+def _compared(
+    recorded: _Recorded,
+    drafts: Callable[[], Collection[str]],
+    begin: Read,
+    clock: Clock,
+    private: PrivatePlaces,
+) -> Exposure:
+    """Look for files and keys after the catalog was read: a window that expires meanwhile is no remainder."""
+    stream, progress, alive = recorded.stream, recorded.progress, recorded.alive
     policy = stream.policy
     if policy.on_devices:
         return _of_devices(stream, progress, private)
     reached = progress.reached
     if policy.closing is Closing.CLOCK:
         reached = max(reached, clock.now())
-    gone = {window.id for window in windows if window.state is WindowState.EXPIRED}
-    alive = [window for window in windows if window.state is not WindowState.EXPIRED]
-    allowed = expired_before(policy, reached)
-    existing = {*raw.windows(stream_name), *keys.windows(stream_name)}
-    drafts = {*staging.drafts(), *keys.draft_ids()} - elected
-    existing |= {of for of in map(window_of, drafts) if of is not None and of.stream == stream_name}
+    allowed, by_clock = expired_before(policy, reached), expired_before(policy, clock.now())
+    remains = _remains(recorded, drafts(), begin, private)
     oldest = min((window.id.index for window in alive), default=progress.closed_before)
     never_closed = range(progress.closed_before, allowed)  # the schedule has not come to them yet
     return Exposure(
-        stream=stream_name,
+        stream=stream.name,
         reached=reached,
-        since=start_of(
-            policy, min(oldest, *(window.index for window in existing & gone), progress.closed_before)
-        ),
+        since=start_of(policy, min(oldest, *remains, progress.closed_before)),
         allowed_since=start_of(policy, allowed),
         kept=tuple(ExposedWindow(window, kept_until(policy, window.id.index)) for window in alive),
         open_since=start_of(policy, progress.closed_before),
         overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
-        remains=tuple(sorted(window.index for window in existing & gone)),
+        remains=remains,
         closing=policy.closing,
-        past_by_clock=tuple(
-            window.id.index for window in alive if window.id.index < expired_before(policy, clock.now())
-        )
+        past_by_clock=tuple(window.id.index for window in alive if window.id.index < by_clock)
         if policy.closing is Closing.OPERATOR
         else (),
-        most_windows=most_windows,
+        most_windows=recorded.most_windows,
         readable=policy.retention_windows * policy.window,
     )
+
+
+def _remains(
+    recorded: _Recorded, drafts: Collection[str], begin: Read, private: PrivatePlaces
+) -> tuple[int, ...]:
+    """The windows that have expired and of which something is found; the catalog is asked about those alone.
+
+    A draft that was elected is public, and is none of it.
+    """
+    name = recorded.stream.name
+    alive = {window.id for window in recorded.alive}
+
+    def may_be_gone(window: WindowId) -> bool:
+        closed = window.stream == name and window.index < recorded.progress.closed_before
+        return closed and window not in alive
+
+    rows = {one for one in (*private.raw.windows(name), *private.keys.windows(name)) if may_be_gone(one)}
+    left = {draft: of for draft in drafts if (of := window_of(draft)) is not None and may_be_gone(of)}
+    if not rows and not left:
+        return ()
+    with begin() as uow:
+        windows = sorted(set(left.values()))
+        elected = uow.versions.draft_ids(windows if len(windows) <= ASKED_AT_ONCE else None)
+        found = {of.index for of in (*rows, *(left[draft] for draft in left.keys() - elected))}
+        closed = uow.windows.between(name, min(found), max(found) + 1) if found else ()
+    return tuple(one.id.index for one in closed if one.id.index in found and one.state is WindowState.EXPIRED)
 
 
 def _of_devices(stream: Stream, progress: Progress, private: PrivatePlaces) -> Exposure:
