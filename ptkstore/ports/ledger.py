@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ptkstore.domain.accounting.accountants import Accountant
@@ -46,6 +46,9 @@ class LedgerView(Protocol):
 
         Only entries whose lowest block is `since` or later are looked at.
         """
+
+    def spent_as(self, stream: str, ptk_ids: Collection[str], event: str) -> frozenset[str]:
+        """Return those of these PTKs that ever spent a loss whose event, or a part of it, has this name."""
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """Return all lines after a sequence, all by default, in sequence: the stream's policy and the entries."""

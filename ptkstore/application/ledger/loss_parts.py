@@ -33,14 +33,14 @@ def loss_parts(
     with begin() as uow:
         policy = uow.streams.get(stream).policy
         ledgers = uow.ledger.blocks(stream, blocks)
-        entries = uow.ledger.touching(stream, blocks, _first_of(blocks, policy), most + 1)
+        entries = uow.ledger.touching(stream, blocks, first_of(blocks, policy), most + 1)
     if len(entries) > most:
         return None
     return parts_of(policy.accountant, ledgers, entries, _name_of(by))
 
 
-def _first_of(blocks: BlockRange, policy: Policy) -> int:
-    """The lowest block that an entry on any of these can begin with: a run reads windows that are kept together."""
+def first_of(blocks: BlockRange, policy: Policy) -> int:
+    """Return the lowest block that an entry on any of these may begin with: a run reads windows kept together."""
     if policy.privacy_unit is PrivacyUnit.USER:
         return 0
     return max(0, blocks.lo - (policy.retention_windows + 1) * stride_of(policy))

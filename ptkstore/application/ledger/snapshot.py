@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
@@ -43,16 +43,29 @@ def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assur
 
     A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
     """
-    ids = sorted({entry.ptk_id for entry in snapshot.entries})
-    if snapshot.stream.policy.minimum_assurance is Assurance.LIBRARY:
-        return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
-    assurances: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
-    for spec in uow.ptks.find(stream=snapshot.stream.name):
+    ids = {entry.ptk_id for entry in snapshot.entries}
+    spends = (entry for entry in snapshot.entries if entry.kind is EntryKind.SPEND)
+    by_team = {entry.ptk_id for entry in spends if _is_of_team_code(entry)}
+    return _assurances(snapshot.stream, ids, by_team, uow)
+
+
+def assurances_of(stream: Stream, ptk_ids: Collection[str], uow: CatalogView) -> dict[str, Assured]:
+    """Say the same of some PTKs of a stream; the catalog looks through the journal, and no entry is read."""
+    by_team = uow.ledger.spent_as(stream.name, ptk_ids, OF_TEAM_CODE)
+    return _assurances(stream, ptk_ids, by_team, uow)
+
+
+def _assurances(
+    stream: Stream, ptk_ids: Collection[str], by_team: Collection[str], uow: CatalogView
+) -> dict[str, Assured]:
+    if stream.policy.minimum_assurance is Assurance.LIBRARY:
+        return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ptk_ids}
+    assurances: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in sorted(ptk_ids)}
+    for spec in uow.ptks.find(stream=stream.name):
         assurances.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
-    for entry in snapshot.entries:
-        if entry.kind is EntryKind.SPEND and _is_of_team_code(entry):
-            assurances[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
-    for ptk_id in ids:
+    for ptk_id in by_team:
+        assurances[ptk_id] = [assured(Assurance.ASSERTED, ptk_id)]
+    for ptk_id in sorted(ptk_ids):
         latest = uow.versions.latest(ptk_id)
         if latest is not None:
             assurances[ptk_id].append(assured_in(latest.content, ptk_id))

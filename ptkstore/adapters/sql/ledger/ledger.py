@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, or_, select, update
@@ -203,6 +203,13 @@ class SqlLedger(CatalogPart):
                 break
             after = part[-1].sequence
         return tuple(found[:limit])
+
+    def spent_as(self, stream: str, ptk_ids: Collection[str], event: str) -> frozenset[str]:
+        """Return those of these PTKs that ever spent a loss of this event, found in the canonical JSON of events."""
+        line, named = t.journal.c, canonical_json({"name": event})[1:-1]
+        query = select(line.ptk_id).where(line.stream == stream, line.kind == EntryKind.SPEND).distinct()
+        query = query.where(line.event.contains(named, autoescape=True))
+        return frozenset(row.ptk_id for row in self._rows_with(query, line.ptk_id, ptk_ids))
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
         """Return the lines that hold the stream's policy: one, unless somebody wrote another."""
