@@ -26,11 +26,6 @@ def section(title: object, *parts: str) -> str:
     return f'{_STYLE}<section class="ptk-shown" aria-label="{name}"><strong>{name}</strong>{"".join(parts)}</section>'
 
 
-def paragraph(value: object) -> str:
-    """Return a paragraph of text."""
-    return f"<p>{text(value, most=1000)}</p>"
-
-
 def table(caption: object, header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     """Return a table with a caption and a heading for each column."""
     head = "".join(f'<th scope="col">{text(name)}</th>' for name in header)

@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ptklib.doc_pages import site_address
 from ptkstore.console.actions.routes import ActionRoutes
 from ptkstore.console.checks import Checks
-from ptkstore.console.cookies import SESSION, cookie_of
 from ptkstore.console.downloads import Reports
 from ptkstore.console.entrance import Entrance
 from ptkstore.console.few import Few
 from ptkstore.console.forms import form_of, from_this_site, same
+from ptkstore.console.frame import Frame
 from ptkstore.console.glossary import glossary_page, meaning
 from ptkstore.console.pages.diffs import fact
 from ptkstore.console.pages.pages import Pages
 from ptkstore.console.pages.reads import Health
 from ptkstore.console.pages.shown import compact, problem_of, shown_second, shown_time
-from ptkstore.console.sessions import Session, Sessions
-from ptkstore.console.site import FirstUses
+from ptkstore.console.sessions import Session
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal
@@ -47,12 +45,7 @@ from ptkstore.wiring.identity import Identity
 
 PREFIX = "/console"
 HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE = 3, 2  # officer's pages and reports: each reads a whole journal
-_HERE = Path(__file__).parent
-_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
-)
-_STYLE = (_HERE / "style.css").read_text()
+_STYLE = (Path(__file__).parent / "style.css").read_text()
 
 # Pages that lead to the actions on what they are about.
 _ACTED_ON = ("/", "/streams/{name}", "/ptks/{ptk_id}", "/subscriptions/{subscription_id}")
@@ -84,32 +77,15 @@ class Console:
         admit: Callable[[Principal], None],
         seeks: Callable[[], bool],
     ) -> None:
-        self._identity, self._admit = identity, admit
+        self._identity = identity
+        self._frame = frame = Frame(identity, admit, PREFIX, _filters(service.settings.docs_url))
         self._pages = pages = Pages(service, identity, health, seeks)
         self._reports, self._few = Reports(service, identity), Few(HEAVY_AT_ONCE, OF_A_TEAM_AT_ONCE)
-        self._actions = ActionRoutes(service, identity, self, PREFIX, seeks)
-        self._sessions = Sessions()
-        self._templates = Environment(
-            loader=FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters["time"] = shown_time
-        self._templates.filters["second"] = shown_second
-        self._templates.filters["meaning"] = meaning
-        self._templates.filters["glossary_page"] = glossary_page
-        self._templates.filters["code_page"] = code_page
-        self._templates.filters["site"] = partial(site_address, service.settings.docs_url)
-        self._templates.filters["compact"] = compact
-        self._templates.filters["fact"] = fact
-        self._templates.filters["assured"] = lambda document: assured_of(document).words()
-        self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
+        self._actions = ActionRoutes(service, identity, frame, seeks)
         self.app = Starlette(
             routes=[
                 Route("/style.css", _style),
-                *Entrance(service, identity, self._sessions, admit, self._html, PREFIX).routes(),
+                *Entrance(service, identity, frame).routes(),
                 self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
                 self._page(
                     "/streams/{name}",
@@ -174,7 +150,7 @@ class Console:
                     "/audit-log", "trail.html", pages.trail, Action.AUDIT_READ, asks=True, traced=True
                 ),
                 Route("/streams/{name}/report.{form}", self._download),
-                Checks(service, identity, self).route(),
+                Checks(service, identity, frame).route(),
                 *self._actions.routes(),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
@@ -203,9 +179,9 @@ class Console:
 
         def shown(request: Request, session: Session, *form: Mapping[str, str]) -> Response:
             try:
-                who = self.entered(request, session)
+                who = self._frame.entered(request, session)
             except Unauthenticated:
-                return self.sign_in_again(request)
+                return self._frame.sign_in_again(request)
             names = tuple(request.path_params.values())
             try:
                 query: list[Any] = [_query(request)] if asks else []
@@ -215,22 +191,22 @@ class Console:
                 more = page(who, *names, *query, *form)
                 done = more.pop("done", ())
                 more["acts"] = self._actions.offered(who, about, done) if path in _ACTED_ON else []
-                return self.shown(request, who, session, template, more)
+                return self._frame.shown(request, who, session, template, more)
             except UnknownName as error:
                 request.state.code = error.code
                 near = self._pages.near(who, kind, names[0]) if names else []
                 status, detail = problem_of(error)
                 told = {"status": status, "detail": detail, "near": near}
-                return self.shown(request, who, session, "error.html", told, status)
+                return self._frame.shown(request, who, session, "error.html", told, status)
             except NotAllowed as error:
                 subject = subject_of(kind, names[0] if names else None)
                 self._identity.record(action, subject, request.state.request_id, who, error.code)
                 raise
 
         async def answer(request: Request) -> Response:
-            session = self.session_of(request)
+            session = self._frame.session_of(request)
             if session is None:
-                return self.sign_in_again(request)
+                return self._frame.sign_in_again(request)
             if path in _HEAVY and request.method != "GET":
                 raise HTTPException(405)
             if not sends:
@@ -238,78 +214,33 @@ class Console:
             form = await form_of(request)
             if not from_this_site(request) or not same(form.get("form_key", ""), session.form_key):
                 detail = "This form is not of your session. Open the page again."
-                return self._html("error.html", {"status": 403, "detail": detail}, 403)
+                return self._frame.html("error.html", {"status": 403, "detail": detail}, 403)
             return await to_thread.run_sync(shown, request, session, form)
 
         return Route(path, answer, methods=["POST"] if sends else ["GET"])
 
     async def _download(self, request: Request) -> Response:
         """A signed report as a file, for whoever is signed in."""
-        session = self.session_of(request)
+        session = self._frame.session_of(request)
         if session is None:
-            return self.sign_in_again(request)
+            return self._frame.sign_in_again(request)
         if request.method != "GET":  # which would make a report that nobody gets
             raise HTTPException(405)
 
         def made() -> Response:
             try:
-                who = self.entered(request, session)
+                who = self._frame.entered(request, session)
             except Unauthenticated:
-                return self.sign_in_again(request)
+                return self._frame.sign_in_again(request)
             return self._few.guarding(self._reports.report)(request, who)
 
         return await to_thread.run_sync(made)
-
-    # what pages of actions use, too
-
-    def session_of(self, request: Request) -> Session | None:
-        """Return the session of a request."""
-        return self._sessions.of(cookie_of(request, SESSION))
-
-    def entered(self, request: Request, session: Session) -> Principal:
-        """Return who asks, counted and known to the request log; `Unauthenticated` ends the session."""
-        try:
-            who = self._identity.principal(session.token_id)
-        except Unauthenticated:  # revoked or expired meanwhile
-            self._sessions.end(cookie_of(request, SESSION))
-            raise
-        request.state.team, request.state.token_id = who.team, who.token_id
-        self._admit(who)
-        return who
-
-    def sign_in_again(self, request: Request) -> Response:
-        """Lead to the sign-in."""
-        return RedirectResponse(f"{PREFIX}/login", 303)
-
-    def leave_message(self, request: Request, text: str) -> None:
-        """Have the next page of the session show a sentence."""
-        self._sessions.leave_message(cookie_of(request, SESSION), text)
-
-    def shown(
-        self,
-        request: Request,
-        who: Principal,
-        session: Session,
-        template: str,
-        more: Mapping[str, Any],
-        status: int = 200,
-    ) -> Response:
-        """Draw a page, with the sentence that an action left.
-
-        Parameters
-        ----------
-        more : Mapping
-            What the template shows.
-        """
-        frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
-        message = self._sessions.take_message(cookie_of(request, SESSION))
-        return self._html(template, {"message": message, **more, **frame}, status)
 
     # what goes wrong
 
     async def _strange(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return self._html("error.html", {"status": status, "detail": "There is no such page."}, status)
+        return self._frame.html("error.html", {"status": status, "detail": "There is no such page."}, status)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PtkStoreError)
@@ -317,18 +248,25 @@ class Console:
         status, detail = problem_of(error)
         if isinstance(error, TooManyRequests):
             status, detail = 429, "You ask for many pages at once. Wait a moment."
-        response = self._html("error.html", {"status": status, "detail": detail}, status)
+        response = self._frame.html("error.html", {"status": status, "detail": detail}, status)
         if isinstance(error, Unavailable):
             response.headers["Retry-After"] = "5"
         return response
 
-    def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
-        text = self._templates.get_template(template).render(
-            prefix=PREFIX, first_use=FirstUses(), **{"who": None, "message": "", "acts": [], **shown}
-        )
-        # no-referrer would have the browser send `Origin: null` with the forms of a page
-        headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "same-origin"}
-        return HTMLResponse(text, status, headers=headers)
+
+def _filters(docs_url: str | None) -> dict[str, Callable[..., Any]]:
+    return {
+        "time": shown_time,
+        "second": shown_second,
+        "meaning": meaning,
+        "glossary_page": glossary_page,
+        "code_page": code_page,
+        "site": partial(site_address, docs_url),
+        "compact": compact,
+        "fact": fact,
+        "assured": lambda document: assured_of(document).words(),
+        "assured_sentence": lambda document: assured_of(document).sentence(),
+    }
 
 
 async def _style(request: Request) -> Response:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
 
 from anyio import to_thread
 from starlette.exceptions import HTTPException
@@ -16,7 +15,8 @@ from ptkstore.adapters.processes import OneTimeLinks
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.cookies import FORM, SESSION, cookie_of, set_cookie
 from ptkstore.console.forms import form_of, from_this_site, same
-from ptkstore.console.sessions import LIFE_SECONDS, Sessions
+from ptkstore.console.frame import Frame
+from ptkstore.console.sessions import LIFE_SECONDS
 from ptkstore.console.ways import direct_address
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
@@ -30,33 +30,17 @@ _NO_LINK = (
 )
 
 
-class Draw(Protocol):
-    """Draws a page that needs no session."""
-
-    def __call__(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
-        """Return the page."""
-
-
 class Entrance:
-    """The routes that begin and end sessions.
+    """The routes that begin and end sessions."""
 
-    Parameters
-    ----------
-    admit : callable
-        Counts a request of a principal. Refuses a request too many.
-    """
-
-    def __init__(
-        self,
-        service: Service,
-        identity: Identity,
-        sessions: Sessions,
-        admit: Callable[[Principal], None],
-        draw: Draw,
-        prefix: str,
-    ) -> None:
-        self._identity, self._admit, self._html, self._prefix = identity, admit, draw, prefix
-        self._sessions, self._refused = sessions, RefusedCallers()
+    def __init__(self, service: Service, identity: Identity, frame: Frame) -> None:
+        self._identity, self._admit, self._html, self._prefix = (
+            identity,
+            frame.admit,
+            frame.html,
+            frame.prefix,
+        )
+        self._sessions, self._refused = frame.sessions, RefusedCallers()
         self._links, self._clock = OneTimeLinks(service.settings.root), service.clock
         self._begun = service.clock.now()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
@@ -22,6 +22,7 @@ from ptkstore.console.actions.acts import Act, Ask, Done
 from ptkstore.console.actions.confirmations import Confirmations
 from ptkstore.console.actions.table import ACTS
 from ptkstore.console.forms import form_of, from_this_site, same
+from ptkstore.console.frame import Frame
 from ptkstore.console.sessions import Session
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Principal, Reach
@@ -64,61 +65,11 @@ _NOT_OURS: Final = (
 _Step = Callable[[Act, Request, Session, Principal, Mapping[str, str]], Response]
 
 
-class Frame(Protocol):
-    """The functions that the console offers to the pages of actions."""
-
-    def session_of(self, request: Request) -> Session | None:
-        """Return the session of a request."""
-
-    def entered(self, request: Request, session: Session) -> Principal:
-        """Return who asks, counted and known to the request log; `Unauthenticated` if the session's token ended."""
-
-    def leave_message(self, request: Request, text: str) -> None:
-        """Have the next page of the session show a sentence."""
-
-    def shown(
-        self,
-        request: Request,
-        who: Principal,
-        session: Session,
-        template: str,
-        more: Mapping[str, Any],
-        status: int = 200,
-    ) -> Response:
-        """Draw a page.
-
-        Parameters
-        ----------
-        more : Mapping
-            What the template shows.
-        """
-
-    def sign_in_again(self, request: Request) -> Response:
-        """Lead to the sign-in."""
-
-
 class ActionRoutes:
-    """Routes for every action of the table.
+    """Routes for every action of the table; `seeks` is that of the `Console`."""
 
-    Parameters
-    ----------
-    frame : Frame
-        What pages of actions use of the console.
-    prefix : str
-        The path below which the console is.
-    seeks : callable
-        Whether near names may be sought for one more unknown name now.
-    """
-
-    def __init__(
-        self,
-        service: Service,
-        identity: Identity,
-        frame: Frame,
-        prefix: str,
-        seeks: Callable[[], bool],
-    ) -> None:
-        self._service, self._identity, self._frame, self._prefix = service, identity, frame, prefix
+    def __init__(self, service: Service, identity: Identity, frame: Frame, seeks: Callable[[], bool]) -> None:
+        self._service, self._identity, self._frame, self._prefix = service, identity, frame, frame.prefix
         self._seeks = seeks
         self._confirmations = Confirmations()
 
