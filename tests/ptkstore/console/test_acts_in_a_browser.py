@@ -14,7 +14,7 @@ from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Unavailable
-from tests.services.chromium import Tab, chromium, executable, tab
+from tests.services.chromium import Tab, executable, tab
 from tests.support.api_server import Api
 from tests.support.console_tours import ACTS, SENT, WITHOUT_SESSION, looks_right, sign_in
 from tests.support.plugins.lacking import needs
@@ -49,12 +49,6 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         api.identity.create_team("ads")
         api.identity.create_team("press")
         yield api
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

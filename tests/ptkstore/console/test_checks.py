@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,15 +21,6 @@ from tests.support.console_pages import HOSTILE, seen, signed_in
 
 OFFICER = "/console/streams/taxi/officer"
 CHECK = "/console/streams/taxi/check"
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.world.stream()
-        api.world.register()
-        api.world.publish(0)
-        yield api
 
 
 def sent(client: httpx.Client, content: bytes, key: str | None = None, path: str = CHECK) -> httpx.Response:

@@ -15,7 +15,7 @@ from ptkstore.domain.identity import Role
 from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.ports.row_processes import RunFailed
-from tests.services.chromium import Tab, chromium, executable, tab
+from tests.services.chromium import Tab, executable, tab
 from tests.support.api_server import Api
 from tests.support.console_pages import session_cookie
 from tests.support.console_tours import PAGES, SCHEMES, WIDTHS, can_be_read_by_everybody, sign_in
@@ -66,12 +66,6 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
                 )
                 uow.commit()
         yield api
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

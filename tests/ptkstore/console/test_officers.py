@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,15 +18,6 @@ from tests.support.console_pages import seen, signed_in
 
 PAGE = "/console/streams/taxi/officer"
 REPORT = "/console/streams/taxi/report"
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.world.stream()
-        api.world.register()
-        api.world.publish(0)
-        yield api
 
 
 def exports(api: Api) -> list[tuple[str, str, str]]:
