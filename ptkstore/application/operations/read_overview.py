@@ -393,9 +393,9 @@ def _kept_blocks(uow: CatalogView, stream: Stream) -> Sequence[BlockLedger]:
 
 def _budget(blocks: Sequence[BlockLedger], policy: Policy) -> BudgetFacts:
     active = [one for one in blocks if one.state is BlockState.ACTIVE]
-    nearly = {one.number for one in active if _used(one) >= NEARLY_SPENT}
-    shown = [*active, *_retired_in_newest_window(blocks, policy)]
-    fullest = max(shown, key=lambda one: (_used(one), one.number), default=None)
+    used = [(_used(one), one.number, one) for one in (*active, *_retired_in_newest_window(blocks, policy))]
+    nearly = {number for share, number, _ in used[: len(active)] if share >= NEARLY_SPENT}
+    fullest = max(used, key=lambda one: one[:2], default=(0.0, 0, None))[2]
     return BudgetFacts(
         len({one.number for one in active}),
         len(nearly),
@@ -405,10 +405,10 @@ def _budget(blocks: Sequence[BlockLedger], policy: Policy) -> BudgetFacts:
 
 def _retired_in_newest_window(blocks: Sequence[BlockLedger], policy: Policy) -> list[BlockLedger]:
     """Retired blocks of the newest window whose blocks are not all erased: where all is spent, as planned."""
-    windows = {one.number: place_of(one.number, policy).window for one in blocks}
-    kept = [windows[one.number] or 0 for one in blocks if one.state is not BlockState.ERASED]
-    newest = max(kept, default=0)
-    return [one for one in blocks if one.state is BlockState.RETIRED and windows[one.number] == newest]
+    last = max((one.number for one in blocks if one.state is not BlockState.ERASED), default=0)
+    newest = place_of(last, policy).window or 0
+    retired = [one for one in blocks if one.state is BlockState.RETIRED]
+    return [one for one in retired if place_of(one.number, policy).window == newest]
 
 
 def _used(block: BlockLedger) -> float:

@@ -25,6 +25,8 @@ _PLACES_KEPT = 1_024
 _TOGETHER = 2**20  # amounts are at most 2**40
 _Where = slice | Ints
 """Columns of blocks: neighbours, or one by one."""
+_Losses = dict[tuple[Loss, bytes, bytes], tuple[Loss, Loss, Loss]]
+"""What is reserved, spent and both of a line, by its capacity and its sums."""
 
 
 class Filters:
@@ -218,8 +220,9 @@ class Filters:
         where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks.lo, blocks.hi)
         if limit is not None:
             where = slice(where.start, min(where.stop, where.start + limit))
+        known: _Losses = {}
         return tuple(
-            line.view(index, int(self._numbers[index]), name, _STATES[self._states[index]])
+            line.view(index, int(self._numbers[index]), name, _STATES[self._states[index]], known)
             for index in range(where.start, where.stop)
             for name, line in sorted(self._lines.items())
             if line.capacities[index] is not None
@@ -300,11 +303,20 @@ class _Line:
             self._first = int(room[:-1].all(axis=1).argmax())
         return np.asarray(room[:-1].any(axis=0) & room[-1])
 
-    def view(self, index: int, number: int, name: str, state: BlockState) -> BlockLedger:
+    def view(self, index: int, number: int, name: str, state: BlockState, known: _Losses) -> BlockLedger:
+        """Return what can be read of a block; blocks of equal sums have equal losses, which are computed once."""
         capacity = self.capacities[index] or NO_LOSS
-        committed, spent = self.caps[:, index] - self.left[:, index], self.spent[:, index]
-        losses = [self._loss(capacity, sums) for sums in (committed - spent, spent, committed)]
-        return BlockLedger(number, capacity, state, losses[0], losses[1], name, losses[2])
+        left, spent = self.left[:, index], self.spent[:, index]
+        sums = capacity, left.tobytes(), spent.tobytes()
+        if sums not in known:
+            committed = self.caps[:, index] - left
+            known[sums] = (
+                self._loss(capacity, committed - spent),
+                self._loss(capacity, spent),
+                self._loss(capacity, committed),
+            )
+        reserved, lost, all_of_it = known[sums]
+        return BlockLedger(number, capacity, state, reserved, lost, name, all_of_it)
 
     def _caps(self, capacity: Loss | None) -> tuple[int, ...]:
         if capacity is None:

@@ -27,7 +27,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, EntryKind, next_entry
 from ptkstore.domain.ledger.rules import Denied, Granted, decide, decide_all, verify
-from ptkstore.domain.streams.blocks import BlockSet, BlockState
+from ptkstore.domain.streams.blocks import BlockRange, BlockSet, BlockState
 from ptkstore.errors import InvalidRequest, InvariantBroken, Refused
 from tests.support.builders import block_set
 
@@ -516,3 +516,26 @@ def test_a_loss_that_a_large_delta_pays_for_is_shown_as_no_epsilon(
     filters = Filters.of(blocks(accountant, 1, Loss.capacity(*capacity)))
     filters.promise(request(Charge.pure(accountant, Loss.charge(epsilon)), 0, 1))
     assert 0 <= filters.views()[0].committed.epsilon <= epsilon
+
+
+def test_views_of_blocks_with_equal_sums_are_computed_once_and_those_of_others_are_not_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = replace(WHOLE, epsilon_nano=WHOLE.epsilon_nano // 2)
+    records = (*blocks(RENYI, 6), BlockRecord(6, {COMMON: small}, RENYI))
+    filters = Filters.of(records)
+    wish = request(gaussian(RENYI, 0.001), 1, 4)
+    filters.promise(wish)
+    filters.promise(request(gaussian(RENYI, 0.002), 6, 7, "other"))
+    alone = [filters.views(BlockRange(number, number + 1))[0] for number in range(7)]
+    computed: list[tuple[int, ...]] = []
+
+    def counted(accountant: Accountant, capacity: Loss, amounts: list[int], delta: int) -> Loss:
+        computed.append(tuple(amounts))
+        return loss_of(accountant, capacity, amounts, delta)
+
+    monkeypatch.setattr("ptkstore.domain.ledger.filters.loss_of", counted)
+    assert list(filters.views()) == alone
+    assert (
+        len(computed) == 3 * 3
+    )  # reserved, spent and both: of untouched blocks, of three alike, and of the small one
