@@ -10,6 +10,7 @@ import pytest
 from ptkstore.adapters.sql.streams import SqlWindows
 from ptkstore.application.streams import exposure as module
 from ptkstore.application.streams.exposure import Exposure, exposures_of
+from ptkstore.domain.scheduling.choices import Scheduler
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Unavailable, UnknownName
@@ -22,13 +23,13 @@ NAMES = (STREAM, "bikes", "rides")
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Three streams of which two windows have expired, and one whose rows stay on devices."""
+    """Three streams of which three windows have expired, and one whose rows stay on devices."""
     made = World(tmp_path / "home")
     for name in NAMES:
-        made.stream(name)
+        made.stream(name, scheduler=Scheduler.ADAPTIVE if name == "bikes" else Scheduler.ALLOCATE)
         for day in range(5):
             made.service.ingest(name, trips((day + 0.5,)))
-        made.service.close_windows(name, ORIGIN + 5 * DAY)
+        made.service.close_windows(name, ORIGIN + 5 * DAY, expire_unfinished=True)
     made.work("prepare", "expire")
     made.service.create_stream(Stream("phones", "taxi", SCHEMA, device_policy()))
     yield made
@@ -51,7 +52,9 @@ def leave_draft(world: World, stream: str, window: int, name: str = "a" * 32) ->
 
 def test_several_at_once_are_as_each_alone(world: World) -> None:
     world.register("several", stream="bikes", windows=(1, 2))
-    world.service.close_windows("rides", ORIGIN + 7 * DAY)  # nobody lets its windows expire
+    world.service.close_windows(
+        "rides", ORIGIN + 7 * DAY, expire_unfinished=True
+    )  # nobody lets its windows expire
     leave_draft(world, STREAM, 1)
     found = at_once(world)
     assert found == {name: world.service.exposure(name) for name in (*NAMES, "phones")}
@@ -81,8 +84,8 @@ def test_windows_that_expired_are_not_read(world: World, monkeypatch: pytest.Mon
         SqlWindows, "kept", lambda *given: [read.append(len(found := kept(*given))), found][1]
     )
     exposure = world.service.exposure(STREAM)
-    assert [one.window.id.index for one in exposure.kept] == [2, 3, 4]
-    assert read == [3]
+    assert [one.window.id.index for one in exposure.kept] == [3, 4]
+    assert read == [2]
 
 
 @pytest.mark.parametrize("at_most", [200, 0])
@@ -92,11 +95,11 @@ def test_a_draft_that_was_elected_is_no_remainder(
     monkeypatch.setattr(module, "ASKED_AT_ONCE", at_most)
     world.register(stream=STREAM)
     world.service.ingest(STREAM, trips((5.5,)))
-    world.service.close_windows(STREAM, ORIGIN + 6 * DAY)
+    world.service.close_windows(STREAM, ORIGIN + 6 * DAY, expire_unfinished=True)
     world.work("prepare", "allocate", "train")
     with world.service.begin() as uow:
         (elected,) = uow.versions.draft_ids()
-    world.service.close_windows(STREAM, ORIGIN + 9 * DAY)
+    world.service.close_windows(STREAM, ORIGIN + 9 * DAY, expire_unfinished=True)
     world.work("expire")
     assert elected in world.drafts()  # it waits for its place in the lake
     assert world.service.exposure(STREAM).holds
