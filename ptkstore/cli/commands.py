@@ -111,7 +111,8 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "deliveries": Entry(
             "consumers.subscriptions:deliveries",
-            "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",
+            "Show how far a subscription has heard, how its endpoint answers, what waits and when it is "
+            "tried next.",
         ),
         "redeliver": Entry(
             "consumers.subscriptions:redeliver",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptklib.doc_pages import on_site
-from ptkstore.application.delivery.read_deliveries import DeliveryState
+from ptkstore.application.delivery.read_deliveries import DeliveryState, NextAttempt
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.notices import code_page
 from ptkstore.domain.subscriptions import Attempt, DeadLetter, Health, Subscription
@@ -84,7 +84,14 @@ class SubscriptionMethods:
         return [subscription_document(one) for one in self._service.subscriptions(ptk_id)]
 
     def deliveries(self, subscription_id: str) -> Document:
-        """Show one subscription, with the versions that it missed as `dead_letters`."""
+        """Show one subscription, with what it waits for and the versions that it missed.
+
+        Returns
+        -------
+        dict
+            How far it has heard and how its endpoint answers; `waiting_versions`, how many versions are online that it
+            has not heard of; `next_attempts`, each with `version`, `attempt` and `at`; and `dead_letters`.
+        """
         return deliveries_document(self._service.deliveries(subscription_id))
 
     def attempts(self, subscription_id: str) -> list[Document]:
@@ -228,6 +235,27 @@ def answer_in_words(attempt: Mapping[str, Any]) -> str:
     return _FAILURES.get(code, str(code))
 
 
+def waiting_in_words(document: Mapping[str, Any], now: datetime) -> list[str]:
+    """Say which versions wait, which attempt at them is next and when, to the second in UTC."""
+    lines = []
+    for one in document["next_attempts"]:
+        at = datetime.fromisoformat(one["at"])
+        when = f"at {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} (UTC)" if at > now else "now"
+        what = f"version {one['version']}{', a dead letter,' if one['redelivered'] else ''}"
+        lines.append(f"{what} waits for attempt {one['attempt']}, {when}")
+    n_waiting, first = document["waiting_versions"], document["heard_of_version"] + 1
+    if document["disabled_at"] is not None:
+        if n_waiting:
+            lines.append(f"{_versions(first, n_waiting)} until the subscription is enabled")
+    elif n_waiting > 1:
+        lines.append(f"{_versions(first + 1, n_waiting - 1)} until version {first} is done")
+    return lines
+
+
+def _versions(first: int, n: int) -> str:
+    return f"version {first} waits" if n == 1 else f"versions {first} to {first + n - 1} wait"
+
+
 def attempt_of(subscription_id: str, document: Mapping[str, Any]) -> Attempt:
     """Read what the document says."""
     return Attempt(
@@ -244,9 +272,19 @@ def attempt_of(subscription_id: str, document: Mapping[str, Any]) -> Attempt:
 
 
 def deliveries_document(followed: DeliveryState) -> Document:
-    """Write a subscription with its dead letters."""
+    """Write a subscription with the versions that wait, its next attempts and its dead letters."""
     return {
         **subscription_document(followed),
+        "waiting_versions": followed.waiting_versions,
+        "next_attempts": [
+            {
+                "version": one.version,
+                "attempt": one.attempt,
+                "at": one.at.isoformat(),
+                "redelivered": one.redelivered,
+            }
+            for one in followed.next_attempts
+        ],
         "dead_letters": [
             {
                 "version": letter.number,
@@ -295,7 +333,13 @@ def followed_of(document: Mapping[str, Any]) -> DeliveryState:
         )
         for one in document.get("dead_letters", ())
     )
-    return DeliveryState(subscription, document["heard_of_version"], document["missed"], letters)
+    attempts = tuple(
+        NextAttempt(one["version"], one["attempt"], datetime.fromisoformat(one["at"]), one["redelivered"])
+        for one in document.get("next_attempts", ())
+    )
+    waiting = document.get("waiting_versions", 0)  # neither is in a list, or told by an older service
+    heard = document["heard_of_version"]
+    return DeliveryState(subscription, heard, document["missed"], letters, waiting, attempts)
 
 
 def _text(time: datetime | None) -> str | None:

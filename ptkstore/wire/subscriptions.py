@@ -127,8 +127,24 @@ class AttemptOut(Wire):
     ]
 
 
-class Deliveries(SubscriptionOut):
-    """How far a subscription has heard, and what it missed: all, or a page of that."""
+class NextAttemptOut(Wire):
+    """The next attempt to deliver a version, or the one that is being made."""
 
+    version: int
+    attempt: Annotated[int, Field(description="counts the attempts at this version since it was due")]
+    at: Annotated[Instant, Field(description="where this is past, it is made soon or is being made")]
+    redelivered: Annotated[bool, Field(description="it is a dead letter that is sent again")]
+
+
+class Deliveries(SubscriptionOut):
+    """How far a subscription has heard, what it waits for, and what it missed: all, or a page of that."""
+
+    waiting_versions: Annotated[
+        int, Field(description="versions that are online and that it has not heard of yet")
+    ]
+    next_attempts: Annotated[
+        list[NextAttemptOut],
+        Field(description="at the first of them, and at the first dead letter that is sent again"),
+    ]
     dead_letters: Annotated[list[DeadLetterOut], Field(description="by version")]
     next_cursor: str | None

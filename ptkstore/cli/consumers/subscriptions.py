@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from ptkstore.cli.output import (
     AsJson,
     Done,
     Rows,
+    console,
     counted,
     print_json,
     print_meanings,
@@ -24,7 +25,7 @@ from ptkstore.cli.ptks.shown import print_fields
 from ptkstore.cli.tables import second
 from ptkstore.domain.codes import LETTER, sentence_of
 from ptkstore.sdk import Store
-from ptkstore.sdk.subscriptions import answer_in_words
+from ptkstore.sdk.subscriptions import answer_in_words, waiting_in_words
 
 Subscription = Annotated[
     str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
@@ -64,14 +65,19 @@ def list_subscriptions(store: Store, as_json: AsJson = False) -> Rows:
 
 @reads
 def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = False) -> None:
-    """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
+    """Show how far a subscription has heard, how its endpoint answers, what waits and when it is tried next."""
     item = store.deliveries(subscription_id)
     if as_json:
         print_json(item)
         return
+    waiting = waiting_in_words(item, datetime.now(UTC))
     letters = item.pop("dead_letters")
+    del item["next_attempts"]
     print_fields("", {name: value for name, value in item.items() if value not in (None, "")})
-    print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
+    for line in waiting:
+        console.print(line, highlight=False, soft_wrap=True)
+    nothing = "no dead letters" if item["failures"] or waiting else "nothing was missed"
+    print_rows(letters, as_json=False, title="Dead letters", nothing=nothing)
     print_meanings(letters, LETTER)
 
 

@@ -9,7 +9,12 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import UnknownName
-from ptkstore.sdk.subscriptions import answer_in_words, attempt_document, deliveries_document
+from ptkstore.sdk.subscriptions import (
+    answer_in_words,
+    attempt_document,
+    deliveries_document,
+    waiting_in_words,
+)
 from ptkstore.wire.base import SUBSCRIPTION_ID
 
 SUBSCRIPTIONS_SHOWN = 200
@@ -36,6 +41,7 @@ class Deliveries(Reads):
             "one": {**document, "place": place},
             "letters": letters,
             "n_letters": followed.missed,
+            "waiting": waiting_in_words(document, self._service.clock.now()),
             "attempts": [{**one, "answer": answer_in_words(one)} for one in attempts[:ATTEMPTS_SHOWN]],
             "more_attempts": len(attempts) > ATTEMPTS_SHOWN,
             "done": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.api.limits import Limits
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import EVERY, Action, Role
-from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.subscriptions import FIRST_RETRY, JITTER, DeadLetter
 from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
 from ptkstore.wire.base import LIST_MAX, NAME
@@ -450,6 +451,8 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
         "disabled_at": None,
         "disabled_code": None,
         "missed": 0,
+        "waiting_versions": 0,
+        "next_attempts": [],
         "dead_letters": [],
         "next_cursor": None,
     }
@@ -457,7 +460,14 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
     webhook_receiver.answer_next(1, 503)
     for _ in range(2):
         api.world.work("notify")
+        waits = client.get(f"/v1/subscriptions/{made['id']}/deliveries").json()
+        if waits["failures"]:
+            (one,) = waits["next_attempts"]
+            assert (waits["waiting_versions"], one["version"], one["attempt"]) == (1, 2, 2)
+            wait = datetime.fromisoformat(one["at"]) - api.world.clock.now()
+            assert timedelta(seconds=0) < wait <= FIRST_RETRY * (1 + JITTER)
         api.world.clock.pass_(hours=1)
+    assert (waits["waiting_versions"], waits["next_attempts"]) == (0, [])
     path = f"/v1/subscriptions/{made['id']}/attempts"
     attempts = all_items(client, path)
     assert [(one["sequence"], one["version"], one["attempt"]) for one in attempts] == [

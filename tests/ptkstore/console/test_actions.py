@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ptkstore.cli.tables import second
 from ptkstore.console.actions.confirmations import LIFE_SECONDS, Confirmations
 from ptkstore.console.actions.table import ACTS
 from ptkstore.console.pages.deliveries import ATTEMPTS_SHOWN
@@ -565,9 +566,19 @@ def test_a_subscription_shows_how_its_endpoint_answers_and_what_it_missed(api: A
     assert "Failed attempts since the last success1, since" in text
     assert "Send version 1 again" in text
     assert text.count("refused: 503 in 0.3 s") == ATTEMPTS_SHOWN
+    assert "Waiting" not in text
     assert f"The newest {ATTEMPTS_SHOWN}. ptk subscription attempts {one.id} lists" in text
     assert f"/console/subscriptions/{one.id}" in client.get("/console/deliveries").text
     assert client.get("/console/subscriptions/sub_0000000000000000").status_code == 404
     assert client.get("/console/subscriptions/%3Cb%3E").status_code == 404
     stranger = signed_in(api, *STREAM_ROLES, team="strangers")
     assert stranger.get(f"/console/subscriptions/{one.id}").status_code == 404
+    api.world.publish(2)
+    (attempt,) = api.world.service.deliveries(one.id).next_attempts
+    later = attempt.at + timedelta(minutes=1, seconds=7)
+    with api.world.service.begin() as uow:
+        job = uow.jobs.lock(f"notify/{one.id}")
+        uow.jobs.save(replace(job, attempt=4, due_at=later))
+        uow.commit()
+    text = re.sub(r"\s+", " ", seen(client.get(f"/console/subscriptions/{one.id}")).text)
+    assert f"WaitingVersion 3 waits for attempt 5, at {second(later.isoformat())} (UTC)." in text

@@ -440,7 +440,11 @@ def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:
     assert store.notify_new_ptk_state("taxi.speed") == 0  # it has not heard of the first yet
     (one,) = store.subscriptions("taxi.speed")
     assert (one["id"], one["status"], one["heard_of_version"]) == (made.id, "ok", 0)
-    assert store.deliveries(made.id) == {**one, "dead_letters": []}
+    told = store.deliveries(made.id)
+    (attempt,) = told.pop("next_attempts")
+    assert told == {**one, "waiting_versions": 1, "dead_letters": []}
+    assert datetime.fromisoformat(attempt.pop("at")) <= world.clock.now()
+    assert attempt == {"version": 1, "attempt": 1, "redelivered": False}
     assert store.rotate_subscription_secret(made.id, overlap_hours=0) != made.secret
     assert store.redeliver(made.id) == 0
     assert store.redeliver(made.id, since="2026-01-01") == 0

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ptkstore.cli.consumers.subscriptions import attempts_for_people
+from ptkstore.cli.tables import second
+from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.subscriptions import DeadLetter
 from tests.support.cases import case
 from tests.support.command_line import Line
@@ -69,6 +71,45 @@ def test_a_subscription_is_followed_repaired_and_renewed(
         (f"subscription.{action}", f"subscription/{name}")
         for action in ("redeliver", "redeliver", "rotate", "disable", "enable")
     ]
+
+
+def test_a_version_that_waits_for_its_next_attempt_says_which_and_when(
+    ptk: Line, world: World, webhook_receiver: WebhookReceiver
+) -> None:
+    made = ptk.json("subscribe", PTK, "--endpoint", webhook_receiver.endpoint())
+    webhook_receiver.trust(made["secret"])
+    told = ptk.run("deliveries", made["id"]).stdout
+    assert ["nothing was missed" in told, "wait" in told.replace("waiting_versions: 0", "")] == [True, False]
+    world.publish(1)
+    assert "version 2 waits for attempt 1, now" in ptk.run("deliveries", made["id"]).stdout
+    world.publish(2)
+    world.publish(3)
+    world.clock.pass_(days=3650)  # the command line compares with the clock of this machine
+    webhook_receiver.answer_next(1, 500)
+    world.work("notify")
+    (one,) = ptk.json("deliveries", made["id"])["next_attempts"]
+    assert (one["version"], one["attempt"], one["redelivered"]) == (2, 2, False)
+    assert one["at"] == world.cursor(JobKind.NOTIFY, made["id"]).due_at.isoformat()
+    told = ptk.run("deliveries", made["id"]).stdout
+    assert f"version 2 waits for attempt 2, at {second(one['at'])} (UTC)\n" in told
+    assert "versions 3 to 4 wait until version 2 is done\n" in told
+    assert ["no dead letters" in told, "nothing was missed" in told] == [True, False]
+    ptk.run("disable", made["id"])
+    told = ptk.run("deliveries", made["id"]).stdout
+    assert "versions 2 to 4 wait until the subscription is enabled\n" in told
+    assert "attempt 2" not in told
+
+
+def test_a_dead_letter_that_is_sent_again_says_when(ptk: Line, world: World) -> None:
+    made = ptk.json("subscribe", PTK, "--endpoint", "redis-stream:news")
+    with world.service.begin() as uow:
+        for number in (1, 2):
+            uow.subscriptions.add_dead_letter(DeadLetter(made["id"], number, "timeout", world.clock.now()))
+        uow.commit()
+    assert ptk.json("deliveries", made["id"])["next_attempts"] == []
+    ptk.run("redeliver", made["id"])
+    told = ptk.run("deliveries", made["id"]).stdout
+    assert "version 1, a dead letter, waits for attempt 1, now\n" in told
 
 
 def test_a_stream_has_no_secret_to_show(ptk: Line) -> None:
