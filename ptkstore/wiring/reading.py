@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
+from ptkstore.adapters.processes import answers_ping, kept_running
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, assured_in
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.jobs import JobKind, job_id
@@ -272,10 +273,18 @@ class Reading(Adapters):
         failing: Sequence[str] = (),
     ) -> application.operations.read_overview.Overview:
         """Return the overview of a reader, by default of all; without `parts`, with the processes of this home."""
-        read_overview = application.operations.read_overview
+        read_overview, service_parts = (
+            application.operations.read_overview,
+            application.operations.service_parts,
+        )
         if parts is None:
-            parts, failing = read_overview.parts_in_home(self.liveness())
-        parts, failing = read_overview.with_ledger(
+            named = self.settings.redis_url
+            parts, failing = service_parts.parts_in_home(
+                self.liveness(),
+                kept_running=kept_running(self.settings.root),
+                redis_answers=None if named is None else answers_ping(named),
+            )
+        parts, failing = service_parts.with_ledger(
             parts, failing, begin=self.read, keys=self.keys, journal=self.catalog.journal_view()
         )
         return read_overview.read_overview(

@@ -5,17 +5,19 @@ from ptkstore.adapters.processes.one_time_links import OneTimeLinks
 from ptkstore.adapters.processes.private_paths import make_home
 from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.redis_server import ForgetfulRedisServer, RedisServer
-from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
+from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Listener, Supervisor, kept_running
 
 __all__ = [
     "ChildStatus",
     "Command",
     "ForgetfulRedisServer",
+    "Listener",
     "OneTimeLinks",
     "RedisServer",
     "Supervisor",
     "answers_ping",
     "check_port",
+    "kept_running",
     "listen",
     "make_home",
 ]

@@ -88,3 +88,18 @@ class Lock:
     def release(self) -> None:
         """Let go of it in this process."""
         os.close(self.fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether somebody has the exclusive lock on this file; it is not made."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False

@@ -14,7 +14,7 @@ from typing import Self
 
 from ptkstore.adapters.processes.children import Child, spawn
 from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
-from ptkstore.adapters.processes.private_paths import Lock, make_home, private_directory
+from ptkstore.adapters.processes.private_paths import Lock, is_locked, make_home, private_directory
 from ptkstore.adapters.processes.spawner import spawner
 from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.errors import InvalidRequest
@@ -22,6 +22,9 @@ from ptkstore.errors import InvalidRequest
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 LOOK_EVERY_SECONDS = 0.05
 TEND_EVERY_SECONDS = 1.0
+LOCK = "supervisor.lock"
+LOOKED_AT_SECONDS = 0.2
+"""How long to wait for the lock: somebody who looks whether it is held has it for a moment."""
 
 Listener = Callable[[str, int, int | None], None]
 """Told the name, the pid, and the exit code (None at a start, negative after a signal).
@@ -130,7 +133,7 @@ class Supervisor:
         private_directory(self._log_directory, tighten=True)
         if self._exclusive:
             held = f"the service runs in {self._home} already (ptk up or ptk demo); stop it first, or use another home"
-            self._home_lock = Lock(self._home / "supervisor.lock", wait_seconds=0.0, held=held)
+            self._home_lock = Lock(self._home / LOCK, wait_seconds=LOOKED_AT_SECONDS, held=held)
         self._thread = EssentialThread(self._watch, "supervisor")
         self._thread.start()
         return self
@@ -266,6 +269,11 @@ class Supervisor:
         if self._listener is not None:
             for pid, code in news:
                 self._listener(kept.command.name, pid, code)
+
+
+def kept_running(home: Path) -> bool:
+    """Tell whether a supervisor keeps the processes of this home running."""
+    return is_locked(home / LOCK)
 
 
 def _status(kept: _Kept) -> ChildStatus:

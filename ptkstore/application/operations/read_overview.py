@@ -14,8 +14,6 @@ from typing import Generic, TypeVar
 
 from ptkstore.application.identity.sight import EVERYTHING as EVERYTHING
 from ptkstore.application.identity.sight import Sight
-from ptkstore.application.ledger.verification import faults_of_memory
-from ptkstore.application.operations.liveness import Liveness, ProcessRole
 from ptkstore.application.scheduling.given_looks import waits_that_last
 from ptkstore.application.streams.exposure import PrivatePlaces, exposures_of, sentences_on
 from ptkstore.domain.jobs import JobKind
@@ -30,7 +28,6 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import Unavailable
 from ptkstore.ports.catalog import CatalogView, Read
-from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.runtime import Clock
 
 DAY = timedelta(days=1)
@@ -49,8 +46,6 @@ NO_FAILURES = frozenset({"previous-state-unreadable", "recovered", Awaited.MORE_
 
 _NO_BLOCK = 2**62
 """No block has this number, or a larger one."""
-LEDGER = "ledger"
-"""The part of the service that fails while the key store opens nothing for the journal of a stream."""
 
 _T = TypeVar("_T")
 
@@ -215,29 +210,6 @@ class Overview:
     def healthy(self) -> bool:
         """Whether no part of the service fails."""
         return not self.failing
-
-
-def parts_in_home(liveness: Mapping[ProcessRole, Liveness]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the state of each process of a home whose catalog could be read, and those that ended."""
-    states = {role.value: "ok" if one.alive else "silent" for role, one in liveness.items()}
-    ended = tuple(role.value for role, one in liveness.items() if one.last is not None and not one.alive)
-    return {"catalog": "ok", **states}, ended
-
-
-def with_ledger(
-    parts: Mapping[str, str], failing: Sequence[str], *, begin: Read, keys: KeyStore, journal: JournalView
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the parts with one more, `ledger`: it fails where the key store opens nothing for the journal of a stream.
-
-    A catalog that was restored is behind the key store, and one beside a lost or another key store finds no keys.
-    """
-    with begin() as uow:
-        names = [one.name for one in uow.streams.all()][:STREAMS_MOST]
-    try:
-        fails = any(faults_of_memory(name, keys, journal) for name in names)
-    except (Unavailable, OSError):  # other parts say so
-        return dict(parts), tuple(failing)
-    return {**parts, LEDGER: "failing" if fails else "ok"}, (*failing, LEDGER) if fails else tuple(failing)
 
 
 def read_overview(

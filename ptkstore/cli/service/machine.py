@@ -7,7 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from ptkstore.adapters.processes import Command, ForgetfulRedisServer, RedisServer, Supervisor, check_port
+from ptkstore.adapters.processes import (
+    Command,
+    ForgetfulRedisServer,
+    Listener,
+    RedisServer,
+    Supervisor,
+    check_port,
+)
 from ptkstore.errors import Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring.adapters import Adapters
@@ -16,16 +23,19 @@ PROCESSES = ("worker", "relay", "schedule")
 
 
 @contextmanager
-def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supervisor]:
+def running(
+    settings: Settings, *, api_port: int | None = None, listener: Listener | None = None
+) -> Iterator[Supervisor]:
     """Run workers, relay and schedule, and what Redis they need, as long as this block.
 
     That is a redis-server unless `PTK_REDIS_URL` names one, and another for models that devices train unless
-    `PTK_DEVICES_REDIS_URL` does. With `api_port` also the HTTP API and the console, on loopback.
+    `PTK_DEVICES_REDIS_URL` does. With `api_port` also the HTTP API and the console, on loopback. The `listener` is told
+    of each start and end.
     """
     modules: dict[str, tuple[str, ...]] = {name: (f"workers.{name}",) for name in PROCESSES}
     if api_port is not None:
         modules["api"] = ("ptkstore.serving", "--port", str(api_port))
-    with Supervisor(settings.root) as supervisor:
+    with Supervisor(settings.root, listener=listener) as supervisor:
         if api_port is not None:  # a server that cannot listen would be started again for ever
             check_port("127.0.0.1", api_port, option="--api-port")
         if settings.devices_redis_url is not None:

@@ -15,7 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ptkstore.application.operations.read_overview import LEDGER, Listed, Overview, StreamFacts, WaitsFor
+from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
+from ptkstore.application.operations.service_parts import LEDGER, REDIS, STARTING
 from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
 from ptkstore.domain.codes import LETTER, NOTICE, RUN, sentence_of
 from ptkstore.errors import InvalidRequest, Unavailable
@@ -28,6 +29,7 @@ NOT_SHOWN = "not shown to you: your roles do not allow it"
 _PROCESSES = ("relay", "schedule", "worker")
 _ADVICE = {
     LEDGER: "does not continue what the key store saw, so no window opens; see: ptk ledger verify",
+    REDIS: "does not answer: look whether its server runs, and whether PTK_REDIS_URL names it",
 }
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "waits for its next training",
@@ -98,10 +100,13 @@ def shown(overview: Overview) -> Group:
 
 
 def _health(overview: Overview) -> Text:
-    """The first line. A home whose processes do not run is neither healthy nor broken."""
+    """The first line. A home whose processes do not run, or only start, is neither healthy nor broken."""
+    starting = [name for name in _PROCESSES if overview.parts.get(name) == STARTING]
     away = [name for name in _PROCESSES if overview.parts.get(name) == "silent"]
     if set(overview.failing) - set(_PROCESSES):
         text = Text("Not healthy", "bold red")
+    elif starting and set(overview.failing) <= set(starting):
+        text = Text("Starting", "bold yellow")
     elif overview.failing:
         text = Text("Not running", "bold yellow")
     else:
@@ -111,12 +116,22 @@ def _health(overview: Overview) -> Text:
         names = [name for name, one in sorted(overview.parts.items()) if one == state and name not in away]
         if names:
             text.append(f" {state.capitalize()}: {', '.join(names)}.", "red")
+    if starting:
+        text.append(
+            f" No work is done until {_together(starting)} answer{'s' if len(starting) == 1 else ''};"
+            " the logs are in the folder log of the home.",
+            "yellow",
+        )
     if away:
-        them = " and ".join(filter(None, (", ".join(away[:-1]), away[-1])))
+        them = _together(away)
         text.append(
             f" No work is done without {them}; ptk up starts {'it' if len(away) == 1 else 'them'}.", "yellow"
         )
     return text
+
+
+def _together(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _needs(overview: Overview) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,15 @@ def up(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with running(settings, api_port=api_port) as supervisor:
+
+    def ended(name: str, pid: int, code: int | None) -> None:
+        """Say that a process ended by itself; it is called in the thread of the supervisor."""
+        if code is not None and not stop.is_set():
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+            log = settings.root / "log" / f"{name}.log"
+            _say(f"{name} (process {pid}) {how}; it is started again; see {log}", said)
+
+    with running(settings, api_port=api_port, listener=ended) as supervisor:
         names = ", ".join(status.name for status in supervisor.status())
         _say(f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C")
         redis = shown_value(settings, "redis_url") or RedisServer(settings.root).client_url

@@ -9,7 +9,6 @@ from typing import Any
 
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.application.operations.read_overview import (
-    LEDGER,
     NEARLY_SPENT,
     STREAMS_MOST,
     FullestBlock,
@@ -18,6 +17,7 @@ from ptkstore.application.operations.read_overview import (
     StreamFacts,
     WaitsFor,
 )
+from ptkstore.application.operations.service_parts import LEDGER
 from ptkstore.console.charts import ShareBar, share_bar
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_time

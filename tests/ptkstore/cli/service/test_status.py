@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import ptkstore
-from ptkstore.application.operations.liveness import ProcessRole
+from ptkstore.adapters.processes import ForgetfulRedisServer, Supervisor
+from ptkstore.application.operations.liveness import ProcessRole, report_alive
 from ptkstore.cli.output import console
 from ptkstore.cli.service.status import shown
 from ptkstore.domain.notices import Notice
@@ -76,6 +78,44 @@ def test_parts_that_do_not_answer_are_named_in_the_first_line(stream: Line) -> N
     line = told.get().splitlines()[0]
     assert line.startswith("Healthy at ")
     assert line.endswith(" Silent: redis. No work is done without worker; ptk up starts it.")
+
+
+def test_a_home_whose_processes_are_kept_running_and_do_not_answer_yet_starts(stream: Line) -> None:
+    with Supervisor(stream.home):
+        told = stream.run("status").stdout
+        assert told.startswith("Starting at ")
+        words = "No work is done until relay, schedule and worker answer; the logs are in the folder log of the home."
+        assert [words in told, "ptk up starts" in told] == [True, False]
+        assert stream.json("status")["parts"]["worker"] == "starting"
+        with ptkstore.connect(stream.home) as store:
+            service = local(store)
+            for role in (ProcessRole.RELAY, ProcessRole.SCHEDULE):
+                report_alive(role, "a", begin=service.begin, clock=service.clock)
+        told = stream.run("status").stdout
+        assert " No work is done until worker answers; the logs " in told
+        shutil.rmtree(stream.home / "keys" / "streams")
+        assert stream.run("status").stdout.startswith("Not healthy at ")
+    assert stream.json("status")["parts"]["worker"] == "silent"
+
+
+def test_a_redis_that_is_named_and_does_not_answer_fails(
+    stream: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "redis" not in stream.json("status")["parts"]  # none is named, so none is asked
+    with ForgetfulRedisServer(stream.home) as server:
+        monkeypatch.setenv("PTK_REDIS_URL", server.client_url)
+        seen = stream.json("status")
+        assert (seen["parts"]["redis"], seen["failing"]) == ("ok", [])
+    with socket.create_server(("127.0.0.1", 0)) as other:  # takes the call and says nothing
+        monkeypatch.setenv("PTK_REDIS_URL", f"redis://:hunter2@127.0.0.1:{other.getsockname()[1]}/0")
+        seen = stream.json("status")
+        assert (seen["parts"]["redis"], seen["failing"], seen["healthy"]) == ("failing", ["redis"], False)
+        told = stream.run("status").stdout
+    assert told.startswith("Not healthy at ")
+    assert " Failing: redis." in told
+    advice = "does not answer: look whether its server runs, and whether PTK_REDIS_URL names it"
+    assert f"  redis  {advice}\n" in told
+    assert "hunter2" not in told
 
 
 def test_a_version_that_is_still_tried_is_no_dead_letter(stream: Line, tmp_path: Path) -> None:

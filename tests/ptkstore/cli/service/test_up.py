@@ -20,6 +20,13 @@ from tests.support.waiting import free_port, until
 pytestmark = pytest.mark.long
 
 
+def children(parent: int, module: str) -> list[int]:
+    """The children of a process that run a module."""
+    started = Path(f"/proc/{parent}/task").glob("*/children")  # by whichever thread
+    pids = [pid for listed in started for pid in listed.read_text().split()]
+    return [int(pid) for pid in pids if module in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
 @pytest.mark.real
 def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:
     home, port, told = tmp_path / "home", free_port(), tmp_path / "told"
@@ -38,8 +45,19 @@ def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:
             assert client.get("/openapi.json").status_code == 200
             assert client.get("/readyz").json()["parts"]["redis"] == "ok"
             assert "token" in client.get("/", follow_redirects=True).text
+        (pid,) = children(process.pid, "workers.schedule")
+        os.kill(pid, signal.SIGKILL)
+        ended = f"schedule (process {pid}) was killed by signal 9; it is started again; see {home}/log/schedule.log"
+        until(lambda: ended in told.read_text().splitlines(), seconds=60)
+        until(lambda: children(process.pid, "workers.schedule") not in ([], [pid]), seconds=60)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+        # those that end because the service is stopped are no news
+        assert told.read_text().splitlines()[-3:] == [
+            ended,
+            "stopping, which may take some seconds",
+            "stopped",
+        ]
     finally:
         process.kill()
         process.wait()
