@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.streams.windows import WindowId
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedJob:
+    """A job that is ready or has opened rows, and when its newest window closed, where that is on record."""
+
+    kind: JobKind
+    stream: str
+    window: int | None
+    ptk_id: str | None
+    lease_until: datetime | None
+    closed_at: datetime | None
 
 
 class JobsView(Protocol):
@@ -51,6 +64,17 @@ class JobsView(Protocol):
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:
         """Find jobs, for reading."""
+
+    def unfinished_jobs(
+        self, kinds: Iterable[JobKind], streams: Iterable[str] | None, limit: int
+    ) -> tuple[UnfinishedJob, ...]:
+        """Return so many unfinished jobs of these kinds: first those with a lease, then by stream and window.
+
+        Parameters
+        ----------
+        streams : iterable of str or None
+            None means all.
+        """
 
     def refused_drafts(self, stream: str | None = None) -> frozenset[str]:
         """Name the drafts whose validation has ended without a version: of one stream, or of all."""

@@ -21,7 +21,9 @@ from ptkstore.application.operations.read_overview import (
     WaitingFacts,
     WaitsFor,
 )
+from ptkstore.application.operations.unfinished_work import WorkFacts, WorkState
 from ptkstore.domain.fields import fields_of
+from ptkstore.domain.jobs import JobKind
 from ptkstore.sdk.documents.times import to_the_second
 from ptkstore.sdk.notices import notice_of, wire_notice
 
@@ -42,6 +44,7 @@ def overview_document(overview: Overview) -> Document:
         "failed_trainings": _listed(overview.failed_trainings, _timed),
         "given_up": _listed(overview.given_up, fields_of),
         "waiting": _listed(overview.waiting, _waiting_document),
+        "work": _listed(overview.work, _work_document),
         "subscriptions": overview.subscriptions,
         "troubled_subscriptions": _listed(overview.troubled_subscriptions, fields_of),
         "published": _listed(overview.published, _timed),
@@ -63,6 +66,7 @@ def overview_of(document: Mapping[str, Any]) -> Overview:
         ),
         given_up=_items_of(document["given_up"], lambda one: GivenUpPtk(**one)),
         waiting=_items_of(document["waiting"], _waiting_of),
+        work=_listed_of(document.get("work"), _work_of),
         subscriptions=document["subscriptions"],
         troubled_subscriptions=_listed_of(
             document["troubled_subscriptions"], lambda one: TroubledSubscription(**one)
@@ -109,6 +113,29 @@ def _waiting_of(document: Mapping[str, Any]) -> WaitingFacts:
     return WaitingFacts(
         document["ptk_id"],
         WaitsFor(document["waits_for"]),
+        None if since is None else datetime.fromisoformat(since),
+    )
+
+
+def _work_document(one: WorkFacts) -> Document:
+    return {
+        "kind": one.kind.value,
+        "state": one.state.value,
+        "stream": one.stream,
+        "window": one.window,
+        "ptk_id": one.ptk_id,
+        "since": None if one.since is None else to_the_second(one.since),
+    }
+
+
+def _work_of(document: Mapping[str, Any]) -> WorkFacts:
+    since = document["since"]
+    return WorkFacts(
+        JobKind(document["kind"]),
+        WorkState(document["state"]),
+        document["stream"],
+        document["window"],
+        document["ptk_id"],
         None if since is None else datetime.fromisoformat(since),
     )
 

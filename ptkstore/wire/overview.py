@@ -98,6 +98,22 @@ class WaitingPtk(Wire):
     since: Annotated[Instant | None, Field(description="null where it is not on record")]
 
 
+class UnfinishedWork(Wire):
+    """A job that has not ended, of a window or of a PTK. When a run began is not told."""
+
+    kind: Annotated[str, Field(description="such as `prepare`, `train` or `expire`")]
+    state: Annotated[
+        Literal["running", "interrupted", "waiting"],
+        Field(description="`interrupted`: its worker fell silent, and the next one takes it"),
+    ]
+    stream: str
+    window: Annotated[int | None, Field(description="the newest one; null of what places a version")]
+    ptk_id: Annotated[str | None, Field(description="null of what concerns a window alone")]
+    since: Annotated[
+        Instant | None, Field(description="when the window closed; null where it is not on record")
+    ]
+
+
 class TroubledSubscription(Wire):
     """A subscription that is failing or disabled, or has dead letters."""
 
@@ -132,6 +148,12 @@ class OverviewOut(Wire):
     failed_trainings: Listed[FailedTraining] | None
     given_up: Listed[GivenUpPtk]
     waiting: Listed[WaitingPtk]
+    work: Annotated[
+        Listed[UnfinishedWork] | None,
+        Field(
+            description="of the caller's PTKs, and on windows of streams whose budget or exposure it reads"
+        ),
+    ]
     subscriptions: Annotated[int | None, Field(description="of the caller's team, or of all")]
     troubled_subscriptions: Listed[TroubledSubscription] | None
     published: Annotated[

@@ -14,10 +14,11 @@ from sqlalchemy import Engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
-from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import LateWriter, LeaseLost, UnknownName
-from tests.support.builders import LEASE, NOW, PTK, add, claim, job, version
+from ptkstore.ports.jobs import UnfinishedJob
+from tests.support.builders import LEASE, NOW, PTK, STREAM, add, claim, job, version
 from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 LATER = NOW + LEASE
@@ -43,6 +44,29 @@ class JobsContract:
                 "a": JobKind.TRAIN,
                 "train/b": JobKind.PREPARE,
             }
+
+    def test_unfinished_jobs_come_with_those_of_a_worker_first_and_the_closing_of_their_window(
+        self, catalog: SqlCatalog
+    ) -> None:
+        ended = replace(job("d"), state=JobState.ENDED, outcome=Outcome.DONE)
+        add(catalog, job("a", window=1), job("b", window=0), job("c", stream="other"), ended)
+        add(catalog, job("e", JobKind.FLIP, window=None, ptk_id=PTK), job("f", JobKind.EXPIRE))
+        with catalog.begin() as uow:
+            uow.windows.add(Window(WindowId(STREAM, 1), NOW, LATER, WindowState.CLOSED), at=NOW)
+            uow.commit()
+        assert claim(catalog, "a") is not None
+        kinds = (JobKind.PREPARE, JobKind.FLIP)
+        with catalog.read() as uow:
+            found = uow.jobs.unfinished_jobs(kinds, None, 10)
+            assert found[0] == UnfinishedJob(JobKind.PREPARE, STREAM, 1, None, LATER, NOW)
+            assert len(found) == 4
+            assert {(one.kind, one.window, one.closed_at) for one in found[1:]} == {
+                (JobKind.PREPARE, 0, None),
+                (JobKind.FLIP, None, None),
+            }
+            assert [one.stream for one in uow.jobs.unfinished_jobs(kinds, ["other"], 10)] == ["other"]
+            assert uow.jobs.unfinished_jobs(kinds, [], 10) == ()
+            assert len(uow.jobs.unfinished_jobs(kinds, None, 2)) == 2
 
     def test_a_job_comes_back_as_it_was_added_and_is_added_once(self, catalog: SqlCatalog) -> None:
         first = replace(job("train/a", JobKind.TRAIN, ptk_id=PTK), reservation="key", n_rows=7, partition=3)

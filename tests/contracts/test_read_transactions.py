@@ -104,6 +104,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "jobs.prepared": (STREAM, 0, 2),
     "jobs.refused_drafts": (STREAM,),
     "jobs.needless_partials": (WindowId(STREAM, 0),),
+    "jobs.unfinished_jobs": ([JobKind.PREPARE], None, 10),
     "jobs.unfinished": (STREAM, [JobKind.PREPARE], 0, 2),
     "jobs.trainings": (PTK,),
     "jobs.trainings_since": ({PTK: 0},),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ptkstore.application.operations import read_overview as read_overview
     from ptkstore.application.operations import read_work as read_work
     from ptkstore.application.operations import service_parts as service_parts
+    from ptkstore.application.operations import unfinished_work as unfinished_work
     from ptkstore.application.operations import upgrade_catalog as upgrade_catalog
 else:
     __getattr__ = lazy.modules(__name__)

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from ptkstore.application.identity.sight import EVERYTHING as EVERYTHING
 from ptkstore.application.identity.sight import Sight
+from ptkstore.application.operations.unfinished_work import WorkFacts, unfinished_work
 from ptkstore.application.scheduling.given_looks import waits_that_last
 from ptkstore.application.streams.exposure import PrivatePlaces, exposures_of, sentences_on
 from ptkstore.domain.jobs import JobKind
@@ -189,7 +190,8 @@ class Overview:
         Registered PTKs on the streams that the reader may see.
     subscriptions : int or None
         Subscriptions of the reader's team; None where its roles do not allow it to list them. Each of the lists is
-        None in the same case. `published` is None where the roles allow the states of none of the streams.
+        None in the same case. `work` is None where an earlier service does not tell it. `published` is None where the
+        roles allow the states of none of the streams.
     """
 
     at: datetime
@@ -201,6 +203,7 @@ class Overview:
     failed_trainings: Listed[FailedTraining] | None
     given_up: Listed[GivenUpPtk]
     waiting: Listed[WaitingFacts]
+    work: Listed[WorkFacts] | None
     subscriptions: int | None
     troubled_subscriptions: Listed[TroubledSubscription] | None
     published: Listed[PublishedVersion] | None
@@ -241,6 +244,7 @@ def read_overview(
         blocks = {one.name: _kept_blocks(uow, one) for one in first}
         subscriptions = uow.subscriptions.of(None, team=sight.team) if sight.reads_subscriptions else None
         missed = uow.subscriptions.missed([one.id for one in subscriptions or ()])
+        work = unfinished_work(uow, sight, names, now)
     own = {spec.ptk_id: spec for spec in specs}
     seen = [one for one in elected if one[0] in own and _sees(sight.states, own[one[0]].stream)]
     checked = [one for one in streams if _sees(sight.exposures, one.name)][:STREAMS_MOST]
@@ -287,6 +291,7 @@ def read_overview(
             ]
         ),
         waiting=Listed.of(waiting),
+        work=Listed.of(work),
         subscriptions=None if subscriptions is None else len(subscriptions),
         troubled_subscriptions=None if troubled is None else Listed.of(troubled),
         published=Listed.of([PublishedVersion(*one) for one in reversed(seen) if one[2] >= since])

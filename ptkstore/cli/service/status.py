@@ -17,8 +17,10 @@ from rich.text import Text
 
 from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
 from ptkstore.application.operations.service_parts import LEDGER, REDIS, STARTING
+from ptkstore.application.operations.unfinished_work import WorkFacts, WorkState
 from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
 from ptkstore.domain.codes import LETTER, NOTICE, RUN, sentence_of
+from ptkstore.domain.jobs import JobKind
 from ptkstore.errors import InvalidRequest, Unavailable
 from ptkstore.sdk.overviews import overview_document
 from ptkstore.sdk.store import Store
@@ -35,6 +37,24 @@ _WAITS_FOR = {
     WaitsFor.SCHEDULER: "waits for its next training",
     WaitsFor.ACCEPTED_VERSION: "waits for its first accepted version",
     WaitsFor.FIRST_VERSION: "has no version yet",
+}
+_WORK = {
+    JobKind.PREPARE: "preparation",
+    JobKind.ALLOCATE: "planning of trainings",
+    JobKind.TRAIN: "training",
+    JobKind.DRIFT: "drift test",
+    JobKind.EVALUATE: "evaluation",
+    JobKind.VALIDATE: "validation",
+    JobKind.COMPARE: "comparison",
+    JobKind.AVERAGE: "average of devices",
+    JobKind.EXPIRE: "expiry",
+    JobKind.PLACE: "placing in the lake",
+    JobKind.FLIP: "writing to Feast",
+}
+_GOES = {
+    WorkState.RUNNING: "runs",
+    WorkState.INTERRUPTED: "was interrupted, as its worker fell silent; the next worker takes it",
+    WorkState.WAITING: "waits",
 }
 _T = TypeVar("_T")
 
@@ -92,6 +112,9 @@ def shown(overview: Overview) -> Group:
     waiting = list(_some(overview.waiting, lambda one: (one.ptk_id, _waiting(one.waits_for, one.since))))
     if waiting:
         parts += [Text(f"\nWaiting: {counted(overview.waiting.count, 'PTK')}", "bold"), _lines(waiting)]
+    if overview.work is not None and overview.work.count:
+        heading = f"\nUnfinished: {counted(overview.work.count, 'job')}"
+        parts += [Text(heading, "bold"), _lines(list(_some(overview.work, _work)))]
     if overview.streams:
         parts += [Text("\nStreams", "bold"), _streams(overview.streams)]
     else:
@@ -184,6 +207,16 @@ def _trouble(status: str, dead_letters: int, code: str | None) -> str:
 
 def _waiting(waits_for: WaitsFor, since: datetime | None) -> str:
     return _WAITS_FOR[waits_for] + ("" if since is None else f", since {_time(since)}")
+
+
+def _work(one: WorkFacts) -> tuple[str, str]:
+    """What it is about, what is done with it, and how that goes."""
+    place = "" if one.window is None else f" on window {one.window}"
+    closed = "" if one.since is None else f"; the window closed at {_time(one.since)}"
+    return (
+        one.ptk_id or one.stream,
+        f"{_WORK.get(one.kind, one.kind.value)}{place} {_GOES[one.state]}{closed}",
+    )
 
 
 def _some(listed: Listed[_T] | None, line: Callable[[_T], tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -107,9 +107,11 @@ def test_a_gateway_of_devices_is_refused(api: Api) -> None:
 
 def test_a_client_reads_what_was_written(api: Api) -> None:
     filled(api.world)
+    api.world.close(2)
     with connect(api.url, token=api.token(*Role)) as store:
         over_http = store.overview()
     here = Store(api.world.service).overview()
+    assert here["work"]["items"][0]["since"] == api.world.clock.now().isoformat()
     for document in (over_http, here):
         assert overview_document(overview_of(document)) == document
         for name in ("parts", "healthy", "failing"):  # a server knows more parts than a home

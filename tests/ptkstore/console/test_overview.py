@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ptkstore.console.pages.shown import shown_time
 from ptkstore.domain.identity import Role
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.row_processes import RunFailed
@@ -60,6 +62,21 @@ def test_what_needs_an_owner_is_told_with_a_link(api: Api) -> None:
         "/console/streams/taxi#budget",
         "2 of 6 active blocks have 90% or more of their epsilon spent or reserved.",
     )
+
+
+def test_work_that_is_unfinished_is_shown_with_its_window(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        client = signed_in(api)
+        assert "Unfinished work" not in client.get("/console/").text
+        api.world.close(1)
+        page = re.sub(r"\s+", " ", client.get("/console/").text)
+        assert 'Unfinished work <span class="count">1</span>' in page
+        line = (
+            '<a href="/console/streams/taxi">taxi</a> <span class="quiet">prepare, window 0: waiting</span>'
+        )
+        assert line in page
+        assert f">closed {shown_time(api.world.clock.now().isoformat())}</span>" in page
 
 
 def test_roles_decide_what_needs_a_reader(api: Api) -> None:

@@ -27,7 +27,9 @@ NONE: Any = Listed(0, ())
 
 def overview(*streams: StreamFacts, **more: Any) -> Overview:
     """An overview without trouble, but for what is given."""
-    given: dict[str, Any] = dict.fromkeys(("failed_trainings", "given_up", "waiting", "published"), NONE)
+    given: dict[str, Any] = dict.fromkeys(
+        ("failed_trainings", "given_up", "waiting", "work", "published"), NONE
+    )
     given |= {"at": NOW, "since": NOW, "parts": {}, "failing": (), "streams": streams, "ptks": 1}
     given |= {"subscriptions": 0, "troubled_subscriptions": NONE, "notices": NONE}
     return Overview(**{**given, **more})

@@ -30,6 +30,7 @@ from ptkstore.adapters.sql.jobs.claimable import (
     is_refused_average,
     is_unfinished,
     leased,
+    of_kind,
     oldest_window,
 )
 from ptkstore.adapters.sql.jobs.shares import SqlShares
@@ -37,6 +38,7 @@ from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of, 
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost
+from ptkstore.ports.jobs import UnfinishedJob
 from ptkstore.ports.tracing import carried
 
 LIVE = (JobState.READY, JobState.OPENED)
@@ -212,6 +214,25 @@ class SqlJobs(CatalogPart):
         )
         spans = self._connection.execute(query.distinct()).all()
         return frozenset(one for first, last in spans for one in range(max(first, lo), min(last + 1, hi)))
+
+    def unfinished_jobs(
+        self, kinds: Iterable[JobKind], streams: Iterable[str] | None, limit: int
+    ) -> tuple[UnfinishedJob, ...]:
+        """Return so many unfinished jobs of these kinds, with the closing of their newest windows."""
+        jobs, windows = t.jobs.c, t.windows.c
+        of_window = and_(windows.stream == jobs.stream, windows.index == jobs.window_index)
+        query = (
+            select(
+                jobs.kind, jobs.stream, jobs.window_index, jobs.ptk_id, jobs.lease_until, windows.closed_at
+            )
+            .select_from(t.jobs.outerjoin(t.windows, of_window))
+            .where(is_unfinished(t.jobs), of_kind(t.jobs, *kinds))
+            .order_by(jobs.lease_until.is_(None), jobs.stream, jobs.window_index, jobs.id)
+            .limit(limit)
+        )
+        if streams is not None:
+            query = query.where(jobs.stream.in_(tuple(streams)))
+        return tuple(UnfinishedJob(JobKind(row[0]), *row[1:]) for row in self._connection.execute(query))
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
         """Tell which of these windows have, or had, a job that prepares them."""

@@ -6,6 +6,7 @@ import shutil
 import socket
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,23 @@ def test_parts_that_do_not_answer_are_named_in_the_first_line(stream: Line) -> N
     line = told.get().splitlines()[0]
     assert line.startswith("Healthy at ")
     assert line.endswith(" Silent: redis. No work is done without worker; ptk up starts it.")
+
+
+def test_a_window_that_is_prepared_or_lost_its_worker_is_shown(stream: Line) -> None:
+    assert "Unfinished" not in stream.run("status").stdout
+    stream.run("close", "taxi", "--until", "2026-01-06T00:00:00+00:00")
+    told = stream.run("status").stdout
+    assert "Unfinished: 1 job\n  taxi  preparation on window 0 waits; the window closed at " in told
+    with ptkstore.connect(stream.home) as store, local(store).begin() as uow:
+        now = local(store).clock.now()
+        assert uow.jobs.claim("prepare/taxi/0", now, timedelta(hours=1)) is not None
+        uow.commit()
+    assert "preparation on window 0 runs; the window closed at " in stream.run("status").stdout
+    with ptkstore.connect(stream.home) as store, local(store).begin() as uow:
+        uow.jobs.extend(uow.jobs.get("prepare/taxi/0"), now, timedelta(seconds=-1))
+        uow.commit()
+    told = " ".join(stream.run("status").stdout.split())
+    assert "window 0 was interrupted, as its worker fell silent; the next worker takes it; the window" in told
 
 
 def test_a_home_whose_processes_are_kept_running_and_do_not_answer_yet_starts(stream: Line) -> None:
