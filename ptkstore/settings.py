@@ -69,7 +69,11 @@ class Settings(BaseSettings):
         0.0, ge=0, description="how long older versions stay online as well, counted from their successor"
     )
     webhook_networks: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="private networks that webhooks may reach, comma separated, for example 127.0.0.0/8"
+        (),
+        description=(
+            "private networks that webhooks may reach, comma separated, for example 127.0.0.0/8; set it for relays, "
+            "for the API and, in a home, for `ptk subscribe`"
+        ),
     )
     publish_tick_seconds: float = Field(
         2.0, ge=0.001, le=600, description="states leave on multiples of this, so that durations do not show"

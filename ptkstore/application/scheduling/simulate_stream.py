@@ -122,6 +122,7 @@ def simulate_stream(
             least_significance=budgeting.least_significance,
             most_significance=budgeting.most_significance,
         )
+    tell(0, request.windows * len(request.schedulers))  # more where contexts have lines of their own
     work = Work(MOST_STEPS)
     priced = _Priced(work)
     refused = _refused(informed.values(), policy, priced)

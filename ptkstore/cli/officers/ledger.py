@@ -280,7 +280,7 @@ def export(
 @ledger_app.command("check")
 @answers
 def check(
-    file: Annotated[Path, typer.Argument(help="A report that was exported.")],
+    file: Annotated[Path | None, typer.Argument(help="A report that was exported.")] = None,
     public_key: Annotated[
         str | None,
         typer.Option(help="The copy of the key that the officer has: a PEM file, or 64 hexadecimal digits."),
@@ -288,6 +288,10 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check the signature of a report, without any store; exit code 1 if it fails, or tells of a wrong journal."""
+    if file is None:
+        raise InvalidRequest(
+            "name the file of a report; the journal of a store is checked by: ptk ledger verify"
+        )
     result = check_report(_read(file), None if public_key is None else _key_text(public_key))
     if as_json:
         print_json({"fault": result.fault or None, "public_key": result.public_key or None, **result.summary})

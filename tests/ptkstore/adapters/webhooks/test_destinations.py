@@ -297,6 +297,7 @@ def _refusal(endpoint: str, *networks: str) -> str:
 def test_a_refusal_names_the_setting_and_nothing_of_the_network(endpoint: str) -> None:
     told = _refusal(endpoint)
     assert "an administrator allows by PTK_WEBHOOK_NETWORKS" in told
+    assert "set for ptk up, or for each relay and API, and for ptk subscribe in a home" in told
     assert told == _refusal(endpoint, "10.0.0.0/8")
 
 

@@ -69,6 +69,11 @@ def test_a_report_is_exported_and_checked_without_the_store(home: Path, tmp_path
     assert not home.exists()
 
 
+def test_a_check_without_a_report_names_the_command_that_checks_the_journal(home: Path) -> None:
+    told = run(home, "ledger", "check", code=2).stderr
+    assert "name the file of a report; the journal of a store is checked by: ptk ledger verify" in told
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("form", "first"), [("html", b"<!doctype html>"), ("pdf", b"%PDF-")])
 def test_a_page_for_people_comes_with_the_signed_report_beside_it(
