@@ -14,6 +14,7 @@ import pytest
 import ptkstore
 from ptkstore.adapters.processes import ForgetfulRedisServer, Supervisor
 from ptkstore.application.operations.liveness import ProcessRole, report_alive
+from ptkstore.application.operations.read_overview import ExposureFacts, GivenUpPtk, Listed
 from ptkstore.cli.output import console
 from ptkstore.cli.service.status import shown
 from ptkstore.domain.notices import Notice
@@ -169,6 +170,22 @@ def test_the_last_day_says_units_and_what_is_not_shown(stream: Line) -> None:
     unseen = "not shown to you: your roles do not allow it"
     day = printed.get().split("Last 24 hours\n")[1].splitlines()
     assert day == [f"  {word.ljust(11)}{unseen}" for word in ("closed", "published", "notices")]
+
+
+def test_an_exposure_check_that_fails_and_ptks_that_were_given_up_need_somebody(stream: Line) -> None:
+    with ptkstore.connect(stream.home) as store:
+        seen = store.service.overview()
+    (one,) = seen.streams
+    gone = tuple(GivenUpPtk(f"taxi.p{number}", "timeout") for number in range(7))
+    failing = replace(one, exposure=ExposureFacts(False, "The exposure check fails."))
+    with console.capture() as printed:
+        console.print(shown(replace(seen, streams=(failing,), given_up=Listed(len(gone), gone))))
+    lines = [line.strip() for line in printed.get().splitlines()]
+    assert "taxi     The exposure check fails. See: ptk stream show taxi" in lines
+    given_up = [line for line in lines if "given up (timeout)." in line]
+    assert [line.split()[0] for line in given_up] == [f"taxi.p{number}" for number in range(5)]
+    assert all(line.endswith(f"by: ptk resume taxi.p{number}") for number, line in enumerate(given_up))
+    assert "and 2 more" in lines
 
 
 def test_watching_and_programs_do_not_go_together(stream: Line) -> None:
