@@ -27,7 +27,6 @@ from ptkstore.domain.streams.blocks import BlockRange, BlockState, part_name, pl
 from ptkstore.domain.streams.policies import Policy, PrivacyUnit
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import start_of
-from ptkstore.errors import Unavailable
 from ptkstore.ports.catalog import CatalogView, Read
 from ptkstore.ports.runtime import Clock
 
