@@ -270,6 +270,7 @@ ALONE = {
 
 @pytest.mark.long
 @pytest.mark.real
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium"))
 def test_each_page_is_without_faults_in_both_themes_and_at_two_widths(site: Path) -> None:
     """A page is loaded once. Theme and width change while it is open, as a reader changes them."""
