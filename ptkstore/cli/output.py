@@ -239,8 +239,8 @@ def _check_is_meant(home: Path | None) -> None:
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
-            f"{URL}. Over HTTP work the commands that read, those about subscriptions, and ptk forget, plan, apply "
-            "and destroy. In Python, ptkstore.connect(URL, token=...) works over HTTP as well"
+            f"{URL}. These work over HTTP: commands that read, commands about subscriptions, and ptk forget, plan, "
+            "apply and destroy. In Python, ptkstore.connect(URL, token=...) works over HTTP as well"
         )
 
 

@@ -240,7 +240,7 @@ def waiting_in_words(document: Mapping[str, Any], now: datetime) -> list[str]:
     lines = []
     for one in document["next_attempts"]:
         at = datetime.fromisoformat(one["at"])
-        when = f"at {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} (UTC)" if at > now else "now"
+        when = f"at {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at > now else "now"
         what = f"version {one['version']}{', a dead letter,' if one['redelivered'] else ''}"
         lines.append(f"{what} waits for attempt {one['attempt']}, {when}")
     n_waiting, first = document["waiting_versions"], document["heard_of_version"] + 1

@@ -104,7 +104,7 @@ class UnfinishedWork(Wire):
     kind: Annotated[str, Field(description="such as `prepare`, `train` or `expire`")]
     state: Annotated[
         Literal["running", "interrupted", "waiting"],
-        Field(description="`interrupted`: its worker fell silent, and the next one takes it"),
+        Field(description="`interrupted`: its worker stopped reporting, and the next one takes it"),
     ]
     stream: str
     window: Annotated[int | None, Field(description="the newest one; null of what places a version")]

@@ -28,10 +28,10 @@ LOOKUPS_AT_ONCE = 16  # that callers wait for
 LOOKUPS_PER_TEAM = 4
 _RETRY_AFTER_SECONDS = 5
 
-_SETTING = "PTK_WEBHOOK_NETWORKS, which is set for ptk up, or for each relay and API, and for ptk subscribe in a home"
+_SETTING = "Set it for ptk up, or for each relay and the API; in a home, for ptk subscribe too"
 _FORMS = (  # the same whatever is allowed, which says nothing of our network
-    "an endpoint is an https URL, redis-stream:<name>, or an http URL to a network that an administrator allows by "
-    f"{_SETTING}"
+    "an endpoint is an https URL, redis-stream:<name>, or an http URL to a network in PTK_WEBHOOK_NETWORKS, which an "
+    f"administrator sets. {_SETTING}"
 )
 _CARRIES_IPV4 = (
     "PTK_WEBHOOK_NETWORKS contains an IPv6 network whose addresses carry IPv4 addresses (mapped, NAT64, 6to4 or "
@@ -232,6 +232,5 @@ def unreachable(delivery_code: str) -> EndpointRefused:
     return EndpointRefused(
         delivery_code,
         "the endpoint's host was not found, or has an address that is not allowed. It must have public addresses only, "
-        "or addresses in a network, where plain http works too, that an administrator allows by "
-        f"{_SETTING}",
+        f"or addresses in a network of PTK_WEBHOOK_NETWORKS; plain http works only there. {_SETTING}",
     )

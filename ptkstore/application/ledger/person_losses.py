@@ -36,7 +36,7 @@ def read_person_loss(
         policies = {name: uow.streams.get(name).policy for name in streams}
     refused = [f"{name}: {why}" for name, one in policies.items() if (why := why_no_person(one))]
     if refused:
-        raise InvalidRequest(f"no sum is a bound for one person. {'; '.join(refused)}")
+        raise InvalidRequest(f"no sum is a bound for one person. {'. '.join(refused)}")
     for name in streams:
         if verify_ledger(name, begin=begin, keys=keys, journal=journal).faults:
             raise Refused(

@@ -182,7 +182,7 @@ class Overview:
     Attributes
     ----------
     parts : mapping
-        The state of each part of the service: `ok`, `failing`, `unused`, `silent` or `lost`.
+        The state of each part of the service: `ok`, `failing`, `unused`, `silent` or `lost`; in a home also `starting`.
     failing : tuple of str
         The parts for which the service is not ready; none where it is healthy.
     ptks : int

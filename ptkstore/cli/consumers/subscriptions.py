@@ -76,8 +76,7 @@ def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = Fa
     print_fields("", {name: value for name, value in item.items() if value not in (None, "")})
     for line in waiting:
         console.print(line, highlight=False, soft_wrap=True)
-    nothing = "no dead letters" if item["failures"] or waiting else "nothing was missed"
-    print_rows(letters, as_json=False, title="Dead letters", nothing=nothing)
+    print_rows(letters, as_json=False, title="Dead letters", nothing="no dead letters")
     print_meanings(letters, LETTER)
 
 

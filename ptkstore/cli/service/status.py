@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ptkstore.application.operations.read_overview import Listed, Overview, StreamFacts, WaitsFor
-from ptkstore.application.operations.service_parts import LEDGER, REDIS, STARTING
-from ptkstore.application.operations.unfinished_work import WorkFacts, WorkState
+from ptkstore.application.operations.service_parts import STARTING
+from ptkstore.application.operations.unfinished_work import WorkFacts
 from ptkstore.cli.output import AsJson, console, counted, one_line, print_json, reads
 from ptkstore.domain.codes import LETTER, NOTICE, RUN, sentence_of
-from ptkstore.domain.jobs import JobKind
 from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.sdk.overview_words import part_in_words, trouble_in_words, work_in_words
 from ptkstore.sdk.overviews import overview_document
 from ptkstore.sdk.store import Store
 
@@ -29,32 +29,10 @@ LINES = 5
 """Items of one kind that are shown; the line after them says how many more there are."""
 NOT_SHOWN = "not shown to you: your roles do not allow it"
 _PROCESSES = ("relay", "schedule", "worker")
-_ADVICE = {
-    LEDGER: "does not continue what the key store saw, so no window opens; see: ptk ledger verify",
-    REDIS: "does not answer: look whether its server runs, and whether PTK_REDIS_URL names it",
-}
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "waits for its next training",
     WaitsFor.ACCEPTED_VERSION: "waits for its first accepted version",
     WaitsFor.FIRST_VERSION: "has no version yet",
-}
-_WORK = {
-    JobKind.PREPARE: "preparation",
-    JobKind.ALLOCATE: "planning of trainings",
-    JobKind.TRAIN: "training",
-    JobKind.DRIFT: "drift test",
-    JobKind.EVALUATE: "evaluation",
-    JobKind.VALIDATE: "validation",
-    JobKind.COMPARE: "comparison",
-    JobKind.AVERAGE: "average of devices",
-    JobKind.EXPIRE: "expiry",
-    JobKind.PLACE: "placing in the lake",
-    JobKind.FLIP: "writing to Feast",
-}
-_GOES = {
-    WorkState.RUNNING: "runs",
-    WorkState.INTERRUPTED: "was interrupted, as its worker fell silent; the next worker takes it",
-    WorkState.WAITING: "waits",
 }
 _T = TypeVar("_T")
 
@@ -73,7 +51,7 @@ def status(
     """Show whether the store is healthy, what needs you, and what happened in the last day.
 
     It lists what fails: parts of the service, exposure checks, trainings of the last seven days, and subscriptions.
-    It also lists dead letters and PTKs that were given up. You see what your roles allow.
+    It also lists dead letters, PTKs that were given up, and unfinished work. You see what your roles allow.
     """
     if watch and as_json:
         raise InvalidRequest("--watch is for people and --json for programs: give one of them")
@@ -159,11 +137,7 @@ def _together(names: list[str]) -> str:
 
 def _needs(overview: Overview) -> Iterator[tuple[str, str]]:
     """Lines of what needs somebody: what it is about, what is wrong and which command tells more."""
-    yield from (
-        (name, _ADVICE.get(name, "fails; its log says why"))
-        for name in overview.failing
-        if name not in _PROCESSES
-    )
+    yield from ((name, part_in_words(name)) for name in overview.failing if name not in _PROCESSES)
     for stream in overview.streams:
         if stream.exposure is not None and not stream.exposure.holds:
             yield stream.name, f"{stream.exposure.verdict} See: ptk stream show {stream.name}"
@@ -186,7 +160,7 @@ def _needs(overview: Overview) -> Iterator[tuple[str, str]]:
         overview.troubled_subscriptions,
         lambda one: (
             one.ptk_id,
-            f"subscription {one.id} {_trouble(one.status, one.dead_letters, one.code)}. "
+            f"subscription {one.id} {trouble_in_words(one.status, one.dead_letters, one.code)}. "
             f"{_said(one.code, LETTER)}See: ptk deliveries {one.id}",
         ),
     )
@@ -198,25 +172,14 @@ def _said(code: str | None, *uses: str) -> str:
     return "" if sentence is None else f"{sentence} "
 
 
-def _trouble(status: str, dead_letters: int, code: str | None) -> str:
-    words = [] if status == "ok" else [f"is {status}" + (f" ({code})" if code else "")]
-    if dead_letters:
-        words.append(f"has {counted(dead_letters, 'dead letter')}")
-    return " and ".join(words)
-
-
 def _waiting(waits_for: WaitsFor, since: datetime | None) -> str:
     return _WAITS_FOR[waits_for] + ("" if since is None else f", since {_time(since)}")
 
 
 def _work(one: WorkFacts) -> tuple[str, str]:
     """What it is about, what is done with it, and how that goes."""
-    place = "" if one.window is None else f" on window {one.window}"
     closed = "" if one.since is None else f"; the window closed at {_time(one.since)}"
-    return (
-        one.ptk_id or one.stream,
-        f"{_WORK.get(one.kind, one.kind.value)}{place} {_GOES[one.state]}{closed}",
-    )
+    return one.ptk_id or one.stream, f"{work_in_words(one)}{closed}"
 
 
 def _some(listed: Listed[_T] | None, line: Callable[[_T], tuple[str, str]]) -> Iterator[tuple[str, str]]:

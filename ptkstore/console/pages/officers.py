@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptkstore.application.identity.authorize import Named
+from ptkstore.console.pages.oversight.access import grant_row
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import formed
 from ptkstore.domain.accounting.losses import Loss
@@ -35,8 +36,9 @@ class Officers(Reads):
         return {
             "name": name,
             "losses": None if policy.on_devices else self._losses(name, policy, counted.stream.guarantee),
+            "adds_up": policy.privacy_unit is not PrivacyUnit.RECORD,
             "owner": stream.team,
-            "grants": grants[:PARTIES_SHOWN],
+            "grants": [grant_row(one, removable=False) for one in grants[:PARTIES_SHOWN]],
             "n_grants": len(grants),
             "receivers": receivers[:PARTIES_SHOWN],
             "more_receivers": len(receivers) > PARTIES_SHOWN,

@@ -17,7 +17,6 @@ from ptkstore.application.operations.read_overview import (
     StreamFacts,
     WaitsFor,
 )
-from ptkstore.application.operations.service_parts import LEDGER
 from ptkstore.console.charts import ShareBar, share_bar
 from ptkstore.console.pages.reads import Reads
 from ptkstore.console.pages.shown import shown_time
@@ -28,6 +27,7 @@ from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.notices import notice_document
+from ptkstore.sdk.overview_words import part_in_words, trouble_in_words, work_in_words
 from ptkstore.wire.base import SUBSCRIPTION_ID
 
 NOTICES_SHOWN = 20
@@ -35,7 +35,6 @@ BUDGETS_SHOWN = STREAMS_MOST
 """The overview shows the remaining budget of at most this many streams."""
 _SUBSCRIPTION = re.compile(SUBSCRIPTION_ID.strip("^$") + "$")
 _PROCESSES = ("relay", "schedule", "worker")
-_BEHIND = "A journal does not continue what the key store saw, so no window of its stream opens. See: ptk ledger verify"
 _WAITS_FOR = {
     WaitsFor.SCHEDULER: "its next training",
     WaitsFor.ACCEPTED_VERSION: "its first accepted version",
@@ -69,6 +68,7 @@ class OverviewPage(Reads):
             "silent": [name for name in _PROCESSES if overview.parts.get(name) == "silent"],
             "health": sorted(overview.parts.items()),
             "needs": list(_needs(overview)),
+            "work_in_words": work_in_words,
             "more_needs": _beyond(
                 overview.failed_trainings, overview.given_up, overview.troubled_subscriptions
             ),
@@ -126,7 +126,7 @@ def _needs(overview: Overview) -> Iterator[Need]:
             "service",
             name,
             "/#health",
-            _BEHIND if name == LEDGER else "This part of the service fails. Its log says why.",
+            f"This part of the service {part_in_words(name)}.",
         )
     for stream in overview.streams:
         if stream.exposure is not None and not stream.exposure.holds:
@@ -147,7 +147,7 @@ def _needs(overview: Overview) -> Iterator[Need]:
             "delivery",
             one.ptk_id,
             f"/subscriptions/{one.id}",
-            _trouble(one.id, one.status, one.dead_letters, one.code),
+            f"Subscription {one.id} {trouble_in_words(one.status, one.dead_letters, one.code)}.",
             bad=one.status != "ok",
         )
     for stream in overview.streams:
@@ -157,13 +157,6 @@ def _needs(overview: Overview) -> Iterator[Need]:
                 f"{NEARLY_SPENT:.0%} or more of their epsilon spent or reserved."
             )
             yield Need("budget", stream.name, f"/streams/{stream.name}#budget", text, bad=False)
-
-
-def _trouble(subscription: str, status: str, dead_letters: int, code: str | None) -> str:
-    words = [] if status == "ok" else [f"is {status}" + (f" ({code})" if code else "")]
-    if dead_letters:
-        words.append(f"has {dead_letters} dead letter{'' if dead_letters == 1 else 's'}")
-    return f"Subscription {subscription} {' and '.join(words)}."
 
 
 def _items(listed: Listed[Any] | None) -> tuple[Any, ...]:

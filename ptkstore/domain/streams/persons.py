@@ -26,19 +26,19 @@ HOLDS = (
 
 UNTIL_NOW = (
     "The promise is the loss at most. The loss until now is an odometer: it shows whether a level that was chosen "
-    "beforehand is passed. Of a stream with the unit user-in-window both are of the windows that have closed by now, "
-    "and grow with each further one"
+    "beforehand is passed. For a stream with the unit user-in-window, both figures count the windows that have closed, "
+    "and grow with each further window"
 )
 """How to read the two figures."""
 
 _NO_PERSON = {
     PrivacyUnit.RECORD: (
-        "its privacy unit is the record: nothing bounds how many records a person has, so no figure of it is one of a "
-        "person"
+        "its privacy unit is the record, and nothing bounds how many records a person has. So none of its figures "
+        "bounds the loss of a person"
     ),
     PrivacyUnit.DEVICE: (
-        "its rows stay on devices: a device's loss is towards whoever sees its reports, and says nothing of a person "
-        "with two devices, so it adds up with no loss of blocks"
+        "its rows stay on devices. The loss is of one device, against anyone who sees its reports. It does not bound "
+        "the loss of a person with two devices, and it cannot be added to losses of blocks"
     ),
 }
 

@@ -581,4 +581,4 @@ def test_a_subscription_shows_how_its_endpoint_answers_and_what_it_missed(api: A
         uow.jobs.save(replace(job, attempt=4, due_at=later))
         uow.commit()
     text = re.sub(r"\s+", " ", seen(client.get(f"/console/subscriptions/{one.id}")).text)
-    assert f"WaitingVersion 3 waits for attempt 5, at {second(later.isoformat())} (UTC)." in text
+    assert f"WaitingVersion 3 waits for attempt 5, at {second(later.isoformat())} UTC." in text

@@ -72,9 +72,7 @@ def test_work_that_is_unfinished_is_shown_with_its_window(tmp_path: Path) -> Non
         api.world.close(1)
         page = re.sub(r"\s+", " ", client.get("/console/").text)
         assert 'Unfinished work <span class="count">1</span>' in page
-        line = (
-            '<a href="/console/streams/taxi">taxi</a> <span class="quiet">prepare, window 0: waiting</span>'
-        )
+        line = '<a href="/console/streams/taxi">taxi</a> <span class="quiet">preparation on window 0 waits</span>'
         assert line in page
         assert f">closed {shown_time(api.world.clock.now().isoformat())}</span>" in page
 

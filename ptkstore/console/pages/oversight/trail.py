@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -12,6 +12,7 @@ from ptkstore.application.identity.read_audit_log import LOOKED_THROUGH
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.audit import TrailFilter
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.times import utc
 from ptkstore.errors import InvalidRequest
 
 LINES_SHOWN = 200
@@ -62,12 +63,9 @@ def _filter(said: Mapping[str, str]) -> TrailFilter:
 
 
 def _time(text: str) -> datetime | None:
-    if not text:
-        return None
     try:
-        at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
+        return utc(text) if text else None
+    except InvalidRequest:
         raise InvalidRequest("a time is a UTC time such as 2026-01-06 or 2026-01-06T12:30") from None
 
 

@@ -296,8 +296,8 @@ def _refusal(endpoint: str, *networks: str) -> str:
 @pytest.mark.parametrize("endpoint", ["ftp://example.org/x", "https://127.0.0.1/x", "https://localhost/x"])
 def test_a_refusal_names_the_setting_and_nothing_of_the_network(endpoint: str) -> None:
     told = _refusal(endpoint)
-    assert "an administrator allows by PTK_WEBHOOK_NETWORKS" in told
-    assert "set for ptk up, or for each relay and API, and for ptk subscribe in a home" in told
+    assert "PTK_WEBHOOK_NETWORKS" in told
+    assert "Set it for ptk up, or for each relay and the API; in a home, for ptk subscribe too" in told
     assert told == _refusal(endpoint, "10.0.0.0/8")
 
 

@@ -74,7 +74,7 @@ def test_ptks_that_are_longer_than_that_are_refused_before_anything_is_changed(
     with connect(api.url, token=api.token(Role.DEVELOPER)) as store:
         for act in (store.plan, store.apply):
             with pytest.raises(
-                e.TooLarge, match=r"at most 60000 bytes as JSON, and this has 6\d{4}: declare"
+                e.TooLarge, match=r"has 6\d{4} bytes as JSON, and over HTTP one stream takes 60000 at once"
             ):
                 act(repository)
     assert api.world.service.ptks() == ()

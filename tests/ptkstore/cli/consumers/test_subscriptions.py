@@ -79,7 +79,7 @@ def test_a_version_that_waits_for_its_next_attempt_says_which_and_when(
     made = ptk.json("subscribe", PTK, "--endpoint", webhook_receiver.endpoint())
     webhook_receiver.trust(made["secret"])
     told = ptk.run("deliveries", made["id"]).stdout
-    assert ["nothing was missed" in told, "wait" in told.replace("waiting_versions: 0", "")] == [True, False]
+    assert ["no dead letters" in told, "wait" in told.replace("waiting_versions: 0", "")] == [True, False]
     world.publish(1)
     assert "version 2 waits for attempt 1, now" in ptk.run("deliveries", made["id"]).stdout
     world.publish(2)
@@ -91,9 +91,9 @@ def test_a_version_that_waits_for_its_next_attempt_says_which_and_when(
     assert (one["version"], one["attempt"], one["redelivered"]) == (2, 2, False)
     assert one["at"] == world.cursor(JobKind.NOTIFY, made["id"]).due_at.isoformat()
     told = ptk.run("deliveries", made["id"]).stdout
-    assert f"version 2 waits for attempt 2, at {second(one['at'])} (UTC)\n" in told
+    assert f"version 2 waits for attempt 2, at {second(one['at'])} UTC\n" in told
     assert "versions 3 to 4 wait until version 2 is done\n" in told
-    assert ["no dead letters" in told, "nothing was missed" in told] == [True, False]
+    assert "no dead letters" in told
     ptk.run("disable", made["id"])
     told = ptk.run("deliveries", made["id"]).stdout
     assert "versions 2 to 4 wait until the subscription is enabled\n" in told

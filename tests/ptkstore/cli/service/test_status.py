@@ -96,7 +96,10 @@ def test_a_window_that_is_prepared_or_lost_its_worker_is_shown(stream: Line) -> 
         uow.jobs.extend(uow.jobs.get("prepare/taxi/0"), now, timedelta(seconds=-1))
         uow.commit()
     told = " ".join(stream.run("status").stdout.split())
-    assert "window 0 was interrupted, as its worker fell silent; the next worker takes it; the window" in told
+    assert (
+        "window 0 was interrupted: its worker stopped reporting, and the next worker takes it; the window"
+        in told
+    )
 
 
 def test_a_home_whose_processes_are_kept_running_and_do_not_answer_yet_starts(stream: Line) -> None:
