@@ -67,7 +67,7 @@ def _noise_rows(tables: Mapping[str, Any], keys: Keys, noise_std: Noise) -> Iter
     for name, table in tables.items():
         noisy = noise_std.get(name, {})
         noise: dict[str, object] = dict.fromkeys(table.column_names, UNKNOWN)
-        noise |= {column: _told(*ends) for column, ends in noise_ranges(table, noisy).items()}
+        noise |= {column: _told(*ends) for column, ends in noise_ranges(table, noisy, keys[name]).items()}
         noise |= dict.fromkeys(keys[name], KEY)
         groups = [
             (told, list(columns)) for told, columns in groupby(table.column_names, key=noise.__getitem__)

@@ -1,6 +1,6 @@
 """One released column with its noise, ready to be drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ptklib.displays.charts import BarDisplay
@@ -49,14 +49,16 @@ def column_display(
     return BarDisplay(
         _labels(shown, keys[name]),
         shown.column(column).to_pylist(),
-        _reach(shown, column, noisy, loss),
+        _reach(shown, column, noisy, keys[name], loss),
         column,
         _title(name, column, column in noisy, shown.num_rows, table.num_rows),
     )
 
 
-def _reach(table: Any, column: str, noisy: Mapping[str, float], loss: PrivacyLoss) -> list[float] | None:
-    stds = noise_of_column(table, column, noisy)
+def _reach(
+    table: Any, column: str, noisy: Mapping[str, float], keys: Collection[str], loss: PrivacyLoss
+) -> list[float] | None:
+    stds = noise_of_column(table, column, noisy, keys)
     times = GAUSSIAN if _only_gaussian(loss) else LAPLACE
     return None if stds is None else [times * std for std in stds]
 

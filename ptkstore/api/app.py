@@ -48,6 +48,7 @@ from ptkstore.api.routes import (
 )
 from ptkstore.api.version_cache import VersionCache
 from ptkstore.application.identity.refused_callers import RefusedCallers
+from ptkstore.application.operations.few import Few
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem
 from ptkstore.wiring import Service
@@ -108,6 +109,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
             limits.exchanges_at_once,
             "many large documents are being read; send this one again later",
         )
+        app.state.heavy = Few(limits.journals_at_once, limits.journals_of_a_team)
         app.state.event_feed = EventFeed(service, limits, numbers)
         yield
         models.close()

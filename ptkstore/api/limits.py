@@ -32,6 +32,8 @@ class Limits:
     chunk_within: float = 10.0  # the next part of it
     bytes_per_second: float = 65_536.0  # of a body that may be long, after its first `chunk_within`
     requests_per_second: float = 300.0  # of one token; of a team twice as many
+    journals_at_once: int = 3  # sums over whole journals of several streams
+    journals_of_a_team: int = 2
     event_streams: int = 200
     event_streams_per_team: int = 50
     event_heartbeat: float = 15.0

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ptklib.doc_pages import site_address
+from ptkstore.application.operations.few import Few
 from ptkstore.console.actions.routes import ActionRoutes
 from ptkstore.console.checks import Checks
 from ptkstore.console.downloads import Reports
 from ptkstore.console.entrance import Entrance
-from ptkstore.console.few import Few
 from ptkstore.console.forms import form_of, from_this_site, same
 from ptkstore.console.frame import Frame
 from ptkstore.console.glossary import glossary_page, meaning

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ptkstore.application.identity.authorize import Named
-from ptkstore.console.few import Few
+from ptkstore.application.operations.few import Few
 from ptkstore.console.forms import from_this_site, same
 from ptkstore.console.frame import Frame
 from ptkstore.console.pages.shown import formed

@@ -99,7 +99,7 @@ class WaitingPtk(Wire):
 
 
 class UnfinishedWork(Wire):
-    """A job that has not ended, of a window or of a PTK. When a run began is not told."""
+    """A job that has not ended, of a window or of a PTK. It has no start time."""
 
     kind: Annotated[str, Field(description="such as `prepare`, `train` or `expire`")]
     state: Annotated[

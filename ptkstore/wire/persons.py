@@ -19,7 +19,9 @@ class StreamLossOut(Wire):
     at_most: Annotated[Loss, Field(description="once all budget of the stream's blocks is spent")]
     rule: Annotated[str, Field(description="how this follows from the loss of a privacy unit")]
     minimum_assurance: str
-    asserted_ptks: Annotated[list[str], Field(description="registered PTKs that spend on their teams' word")]
+    asserted_ptks: Annotated[
+        list[str], Field(description="PTKs, registered or gone, whose loss is their teams' word")
+    ]
 
 
 class SummedLossOut(Wire):

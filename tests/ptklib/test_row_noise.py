@@ -15,35 +15,41 @@ TOLD = {"count": 4.0}
 
 def test_each_row_has_its_own() -> None:
     assert [noise_of_row(row, TOLD) for row in OWN.to_pylist()] == [{"count": 4.0}, {"count": 2.0}]
-    assert noise_of_column(OWN, "count", TOLD) == [4.0, 2.0]
-    assert noise_ranges(OWN, TOLD) == {"count": (2.0, 4.0)}
+    assert noise_of_column(OWN, "count", TOLD, ["zone"]) == [4.0, 2.0]
+    assert noise_ranges(OWN, TOLD, ["zone"]) == {"count": (2.0, 4.0)}
 
 
 def test_a_column_that_follows_from_others_has_none() -> None:
-    assert noise_of_column(OWN, "share", TOLD) is None
+    assert noise_of_column(OWN, "share", TOLD, ["zone"]) is None
 
 
 def test_other_rows_have_that_of_their_column() -> None:
     table = OWN.drop_columns(["noise_std"])
     assert noise_of_row(table.to_pylist()[1], TOLD) == TOLD
-    assert noise_of_column(table, "count", TOLD) == [4.0, 4.0]
-    assert noise_ranges(table, TOLD) == {"count": (4.0, 4.0)}
+    assert noise_of_column(table, "count", TOLD, ["zone"]) == [4.0, 4.0]
+    assert noise_ranges(table, TOLD, ["zone"]) == {"count": (4.0, 4.0)}
 
 
 @pytest.mark.parametrize("told", [{}, {"count": 4.0, "noise_std": 1.0}])
 def test_a_column_that_a_team_names_so_says_nothing_of_noise(told: dict[str, float]) -> None:
     assert noise_of_row(OWN.to_pylist()[1], told) == told
-    assert noise_ranges(OWN, told) == {column: (std, std) for column, std in told.items()}
+    assert noise_ranges(OWN, told, ["zone"]) == {column: (std, std) for column, std in told.items()}
 
 
 def test_a_column_of_texts_is_no_noise() -> None:
     table = pa.table({"noise_std": ["loud", "quiet"], "count": [1.0, 2.0]})
     assert noise_of_row(table.to_pylist()[0], TOLD) == TOLD
-    assert noise_of_column(table, "count", TOLD) == [4.0, 4.0]
+    assert noise_of_column(table, "count", TOLD, ["zone"]) == [4.0, 4.0]
+
+
+def test_a_key_that_is_called_so_is_no_noise() -> None:
+    table = pa.table({"noise_std": [0, 1, 2], "count": [1.0, 2.0, 3.0]})
+    assert noise_of_column(table, "count", TOLD, ["noise_std"]) == [4.0] * 3
+    assert noise_ranges(table, TOLD, ["noise_std"]) == {"count": (4.0, 4.0)}
 
 
 def test_a_table_without_rows_has_no_noise_of_its_rows() -> None:
-    assert noise_ranges(OWN.slice(0, 0), TOLD) == {}
+    assert noise_ranges(OWN.slice(0, 0), TOLD, ["zone"]) == {}
 
 
 def test_a_notebook_says_the_least_and_the_most() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import Response
 
 from ptkstore.api.requests.access import WhoAsks
@@ -108,6 +108,7 @@ def export_ledger(
     "GET", "/ledger/person", Action.PERSON_LOSS_READ, problems=(404,), response_model=PersonLossOut
 )
 def show_person_loss(
+    request: Request,
     caller: WhoAsks,
     stream: Annotated[
         list[Name], Query(min_length=1, max_length=MOST_STREAMS, description="repeated, one for each stream")
@@ -119,7 +120,8 @@ def show_person_loss(
     sum is a bound for one person.
     """
     caller.permit(*(Named(stream=name) for name in stream))
-    return person_loss_document(caller.service.person_loss(stream))
+    with request.app.state.heavy.place(caller.principal.team):
+        return person_loss_document(caller.service.person_loss(stream))
 
 
 @resource.route("GET", "/ledger/key", Action.LEDGER_KEY, response_model=LedgerKey)

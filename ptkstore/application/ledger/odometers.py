@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ptklib.accounting import pld_epsilon
@@ -15,7 +15,7 @@ from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.domain.accounting.local import DeviceOdometer, LocalOdometer
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
-from ptkstore.domain.ledger.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.domain.ledger.odometers import Odometers, Releases, most_lost, odometers_of, shares_of
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import blocks_below
 from ptkstore.ports.catalog import Read
@@ -58,15 +58,19 @@ def odometers_on(
     snapshot: LedgerSnapshot, blocks: Sequence[BlockRecord], assured: Mapping[str, Assured]
 ) -> Odometers:
     """Return the odometers of some of the blocks, with the assurance of each PTK."""
-    doubt = blocks_below(snapshot.progress.retired_before, snapshot.stream.policy)
     entries = snapshot.entries
-    odometers = odometers_of(
-        blocks,
-        entries,
-        tight_epsilon,
-        lambda number: doubt is not None and doubt.lo <= number < doubt.hi,
-    )
+    odometers = odometers_of(blocks, entries, tight_epsilon, _in_doubt(snapshot))
     return odometers.with_assurance(assured, shares_of(blocks, entries, assured))
+
+
+def most_lost_on(snapshot: LedgerSnapshot) -> Loss:
+    """Return the most that any block of a stream has lost, all lines together, without the other figures."""
+    return most_lost(snapshot.blocks, snapshot.entries, _in_doubt(snapshot))
+
+
+def _in_doubt(snapshot: LedgerSnapshot) -> Callable[[int], bool]:
+    doubt = blocks_below(snapshot.progress.retired_before, snapshot.stream.policy)
+    return lambda number: doubt is not None and doubt.lo <= number < doubt.hi
 
 
 def tight_epsilon(releases: Releases, delta: float) -> float:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptkstore.application.ledger.budgets import assurance_on
-from ptkstore.application.ledger.odometers import read_odometers
-from ptkstore.application.ledger.verification import verify_ledger
+from ptkstore.application.ledger.odometers import most_lost_on
+from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
+from ptkstore.application.ledger.verification import faults_of, faults_of_memory
+from ptkstore.domain.streams.guarantees import all_lines
 from ptkstore.domain.streams.persons import PersonLoss, StreamLoss, loss_to, why_no_person
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore
 
-MOST_STREAMS = 100
+MOST_STREAMS = 20
 
 
 def read_person_loss(
@@ -37,17 +38,23 @@ def read_person_loss(
     refused = [f"{name}: {why}" for name, one in policies.items() if (why := why_no_person(one))]
     if refused:
         raise InvalidRequest(f"no sum is a bound for one person. {'. '.join(refused)}")
-    for name in streams:
-        if verify_ledger(name, begin=begin, keys=keys, journal=journal).faults:
-            raise Refused(
-                f"the journal of {name} is wrong, so no loss is read off it; see: ptk ledger verify {name}"
-            )
-    return PersonLoss(tuple(_loss_to(name, begin) for name in streams))
+    return PersonLoss(tuple(_loss_to(name, begin, keys, journal) for name in streams))
 
 
-def _loss_to(stream: str, begin: Read) -> StreamLoss:
-    spent = read_odometers(stream, begin=begin).stream.guarantee
-    with begin() as uow:  # later than the losses, so that no window of theirs is missing
-        policy, windows = uow.streams.get(stream).policy, len(uow.windows.of(stream))
-    _, asserted = assurance_on(stream, begin=begin)
+def _loss_to(stream: str, begin: Read, keys: KeyStore, journal: JournalView) -> StreamLoss:
+    with begin() as uow:
+        snapshot = snapshot_of(stream, uow)
+        policy_in_row = uow.streams.policy_in_row(stream)
+        assurances = assurances_on(snapshot, uow)
+        windows = len(uow.windows.of(stream))
+    if faults_of(snapshot.blocks, snapshot.lines, policy_in_row) or faults_of_memory(stream, keys, journal):
+        raise Refused(
+            f"the journal of {stream} is wrong, so no loss is read off it; see: ptk ledger verify {stream}"
+        )
+    policy, progress = snapshot.stream.policy, snapshot.progress
+    if progress.retired_before:  # a restored catalog has forgotten windows, and what was spent on them
+        spent, windows = all_lines(policy), max(progress.closed_before, progress.retired_before)
+    else:
+        spent = most_lost_on(snapshot)
+    asserted = tuple(sorted(ptk_id for ptk_id, one in assurances.items() if not one.proven))
     return loss_to(stream, policy, spent, windows, asserted)

@@ -44,6 +44,8 @@ def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assur
     A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
     """
     ids = {entry.ptk_id for entry in snapshot.entries}
+    if snapshot.stream.policy.minimum_assurance is Assurance.LIBRARY:
+        return _assurances(snapshot.stream, ids, (), uow)
     spends = (entry for entry in snapshot.entries if entry.kind is EntryKind.SPEND)
     by_team = {entry.ptk_id for entry in spends if _is_of_team_code(entry)}
     return _assurances(snapshot.stream, ids, by_team, uow)

@@ -1,7 +1,8 @@
 """The work that is unfinished: what runs, what waits, and what lost its worker.
 
-It tells nothing that depends on rows: not when a run began, nor how often it was tried. Runs end on ticks, and so do
-their places among the workers (differences.md F6).
+No start time and no count of tries is in it. Whoever looks again and again sees when a worker takes work, and when it
+stops reporting. Neither depends on rows, but for a worker that is killed for its memory, and such a run ends with a
+code that says so. Runs end on ticks, and so do their places among the workers (differences.md F6).
 """
 
 from __future__ import annotations

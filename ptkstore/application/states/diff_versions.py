@@ -145,7 +145,7 @@ def _table_diff(
     rows = [pa.array([place[key] for key in kept], pa.int64()) for place in places]
     shared = [c for c in before.column_names if c in after.column_names and c not in keys[0]]
     old, new = before.take(rows[0]), after.take(rows[1])
-    noises = [noise_ranges(table, told) for table, told in zip((old, new), noise_std, strict=True)]
+    noises = [noise_ranges(table, told, keys[0]) for table, told in zip((old, new), noise_std, strict=True)]
     columns = [
         replace(_column_diff(c, old[c], new[c]), noise=(noises[0].get(c), noises[1].get(c))) for c in shared
     ]

@@ -142,8 +142,12 @@ def person(
     rows.append(_person_row("all together", "", found))
     print_rows(rows, as_json=False, title="Loss of one person", nothing="", number=loss_text)
     for one in found.streams:
-        rests_on = budget_rests_on(one.minimum_assurance, one.asserted_ptks)
-        text = f"{one.stream}: {one.rule}, {counted(one.windows, 'window')} closed. {rests_on}"
+        word = (
+            f" Its loss rests on the word of teams for {', '.join(one.asserted_ptks)}."
+            if one.asserted_ptks
+            else ""
+        )
+        text = f"{one.stream}: {one.rule}, {counted(one.windows, 'window')} closed.{word}"
         console.print(escape(text), highlight=False, soft_wrap=True)
     console.print(f"The sum: {RULE}. Proof: {PROOF}.", highlight=False, soft_wrap=True)
     console.print(f"It holds if {HOLDS}. {UNTIL_NOW}.", highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import queue
 import signal
 import threading
 import time
@@ -19,6 +20,8 @@ from ptkstore.settings import Settings, load_settings, shown_value
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 60.0
 LOOK_EVERY_SECONDS = 0.1
+ENDS_KEPT = 100
+"""Ends of processes that are yet to be told, while the terminal stands still; others stay in the logs alone."""
 
 
 @answers
@@ -36,12 +39,15 @@ def up(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
+    ends: queue.Queue[str] = queue.Queue(ENDS_KEPT)
+
     def ended(name: str, pid: int, code: int | None) -> None:
-        """Say that a process ended by itself; it is called in the thread of the supervisor."""
+        """Keep what to say of a process that ended: a terminal that stands still must not stop the supervisor."""
         if code is not None and not stop.is_set():
             how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
             log = settings.root / "log" / f"{name}.log"
-            _say(f"{name} (process {pid}) {how}; it is started again; see {log}", said)
+            with suppress(queue.Full):
+                ends.put_nowait(f"{name} (process {pid}) {how}; it is started again; see {log}")
 
     with running(settings, api_port=api_port, listener=ended) as supervisor:
         names = ", ".join(status.name for status in supervisor.status())
@@ -52,7 +58,9 @@ def up(
             with progress("waiting for the API to answer"):
                 answered = _wait_for_api(api_port, stop)
             _say_address(api_port, settings, answered=answered, stopped=stop.is_set())
-        stop.wait()
+        while not stop.wait(LOOK_EVERY_SECONDS):
+            with suppress(queue.Empty):
+                _say(ends.get_nowait(), said)
         _say("stopping, which may take some seconds")
     _say("stopped")
 

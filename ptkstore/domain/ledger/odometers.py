@@ -11,7 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, isfinite
+from functools import reduce
+from math import ceil, inf, isfinite
 
 from ptkstore.domain.accounting.accountants import Accountant, deciding_coordinate, loss_of
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, least
@@ -219,6 +220,18 @@ def odometers_of(
     )
 
 
+def most_lost(
+    blocks: Iterable[BlockRecord],
+    entries: Iterable[Entry],
+    in_doubt: Callable[[int], bool] = lambda _: False,
+) -> Loss:
+    """Return the most that any block has lost, all lines together: the guarantee of `Odometers.stream` alone."""
+    meter = _Meter(sorted(blocks, key=lambda block: block.number), lambda *_: inf)
+    doubted = (sum(block.lines.values(), NO_LOSS) for block in meter.blocks if in_doubt(block.number))
+    spends = [entry for entry in entries if entry.kind is EntryKind.SPEND]
+    return _greatest((meter.most_guaranteed(spends), *doubted))
+
+
 class _Meter:
     """Adds up entries on stretches of blocks that share them, and equal lists of releases once."""
 
@@ -254,19 +267,18 @@ class _Meter:
         largest = max(by_guarantee, key=lambda one: (one[0].epsilon_nano, one[0].delta_atto), default=None)
         return Spent() if largest is None else self._spent(largest[2], largest[1])
 
-    def most_reserved(self, held: Iterable[Entry]) -> Loss:
-        """The greatest of any block."""
-        most = NO_LOSS
-        for entries, block in self._on_blocks(held):
-            most = _greater(most, self._guarantee(block, entries))
-        return most
+    def most_guaranteed(self, entries: Iterable[Entry]) -> Loss:
+        """The greatest of any block, of what was spent or reserved."""
+        return _greatest(self._guarantee(block, some) for some, block in self._on_blocks(entries))
 
     def parties(
         self, spends: Sequence[Entry], held: Sequence[Entry], party_of: Callable[[Entry], str]
     ) -> tuple[PartyOdometer, ...]:
         spent_by, held_by = _by_party(spends, party_of), _by_party(held, party_of)
         odometers = (
-            PartyOdometer(name, self.worst(spent_by.get(name, ())), self.most_reserved(held_by.get(name, ())))
+            PartyOdometer(
+                name, self.worst(spent_by.get(name, ())), self.most_guaranteed(held_by.get(name, ()))
+            )
             for name in sorted({*spent_by, *held_by})
         )
         return tuple(one for one in odometers if one.spent.releases or one.reserved != NO_LOSS)
@@ -358,6 +370,10 @@ def _by_party(entries: Iterable[Entry], party_of: Callable[[Entry], str]) -> dic
     for entry in entries:
         entries_of.setdefault(party_of(entry), []).append(entry)
     return entries_of
+
+
+def _greatest(losses: Iterable[Loss]) -> Loss:
+    return reduce(_greater, losses, NO_LOSS)
 
 
 def _greater(one: Loss, other: Loss) -> Loss:

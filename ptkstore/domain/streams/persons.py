@@ -27,7 +27,8 @@ HOLDS = (
 UNTIL_NOW = (
     "The promise is the loss at most. The loss until now is an odometer: it shows whether a level that was chosen "
     "beforehand is passed. For a stream with the unit user-in-window, both figures count the windows that have closed, "
-    "and grow with each further window"
+    "and grow with each further window. So the loss at most is a promise for a number of windows that was fixed "
+    "beforehand, or that the clock alone decides. Choose the streams beforehand, too"
 )
 """How to read the two figures."""
 
@@ -48,7 +49,7 @@ class StreamLoss:
     """The most that one person loses to a stream, to whoever reads all of its lines.
 
     `spent` is the loss until now, and `at_most` the loss once all budget of the blocks is spent. `rule` says how they
-    follow from the loss of a privacy unit. PTKs in `asserted_ptks` spend on their teams' word.
+    follow from the loss of a privacy unit. PTKs in `asserted_ptks`, registered or gone, spend on their teams' word.
     """
 
     stream: str

@@ -14,6 +14,7 @@ from ptklib.accounting import basic_composition
 from ptklib.events import EpsilonDelta
 from ptklib.privacy import PrivacyLoss
 from ptkstore import connect
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.policies import PrivacyUnit
@@ -21,8 +22,10 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest, NotAllowed, Refused, UnknownName
 from ptkstore.sdk import Store
 from tests.support.api_server import Api, problem
+from tests.support.catalog_copies import catalog_of, put_back
 from tests.support.command_line import Line
 from tests.support.device_streams import SCHEMA, device_policy
+from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, ORIGIN, World, speed, trips
 
 PATH = "/v1/ledger/person"
@@ -114,7 +117,7 @@ def test_no_sum_is_told_of_streams_whose_figures_bound_no_person(api: Api) -> No
     store = Store(api.world.service)
     with pytest.raises(InvalidRequest, match="taxi: its privacy unit is the record"):
         store.person_loss(["rides", "taxi"])
-    for wrong in ([], ["rides", "rides"], ["rides"] * 101):
+    for wrong in ([], ["rides", "rides"], ["rides"] * 21):
         with pytest.raises(InvalidRequest, match="each once"):
             store.person_loss(wrong)
     with pytest.raises(UnknownName):
@@ -146,6 +149,52 @@ def test_nothing_is_read_off_a_journal_that_does_not_add_up(world: World) -> Non
     with pytest.raises(Refused, match="the journal of bikes is wrong"):
         world.service.person_loss(["rides", "bikes"])
     assert world.service.person_loss(["rides"]).spent.epsilon == 0.5
+
+
+def test_windows_that_a_recovery_forgot_count_with_all_of_their_budget(world: World) -> None:
+    home = world.service.settings.root
+    before = catalog_of(home)
+    for name in ("rides", "bikes"):
+        world.service.ingest(name, trips((2.5,)))
+        world.service.close_windows(name, ORIGIN + 3 * DAY)
+    world.work()
+    world.service.close()
+    put_back(home, before)
+    again = World(home)
+    with pytest.raises(Refused):
+        again.service.person_loss(["bikes"])
+    again.service.recover_ledger()
+    rides, bikes = again.service.person_loss(["rides", "bikes"]).streams
+    assert (rides.spent.epsilon, rides.at_most.epsilon) == (1, 1)
+    assert (bikes.windows, bikes.spent.epsilon, bikes.at_most.epsilon) == (3, 6, 6)
+    again.service.close()
+
+
+def test_a_few_sums_are_made_at_once(api: Api) -> None:
+    officer = api.acting(Role.OFFICER, team="both")
+    for name in BOTH["stream"]:
+        api.grant("both", name, Role.OFFICER)
+    heavy = api.app.state.heavy
+    with heavy.place("both"), heavy.place("both"):
+        assert problem(officer.get(PATH, params=BOTH)) == (429, "too-many-requests")
+    assert officer.get(PATH, params=BOTH).status_code == 200
+
+
+def test_ptks_are_named_whose_loss_is_their_teams_word_also_if_they_are_gone(world: World) -> None:
+    world.service.__dict__["sandbox"] = Inspector()
+    world.stream("open", privacy_unit=PrivacyUnit.USER, minimum_assurance=Assurance.ASSERTED, **USERS)
+    bundle = bundle_with(GOOD)
+    world.service.put_bundle(bundle, team="taxi")
+    code = described(bundle)
+    covering = {**code, "params": {**code["params"], "unit": "zone", "max_rows_per_unit": 3}}
+    for name in ("gone", "idle"):
+        world.register(name, stream="open", estimator=covering)
+    world.service.ingest("open", trips((0.5, 0.6)))
+    world.service.close_windows("open", ORIGIN + DAY)
+    world.work()
+    world.service.deregister_ptk("taxi.gone")
+    (found,) = world.service.person_loss(["open"]).streams
+    assert found.asserted_ptks == ("taxi.gone", "taxi.idle")
 
 
 def test_the_command_says_units_rule_and_sum(world: World) -> None:

@@ -254,6 +254,8 @@ def test_lines_are_found_by_time_action_and_team_the_newest_first(api: Api) -> N
         ({"from": "yesterday"}, "a time is a UTC time"),
         ({"to": HOSTILE}, "a time is a UTC time"),
         ({"from": "0001-01-01T00:00+14:00"}, "a time is a UTC time"),
+        ({"team": "\0"}, "team name"),
+        ({"team": "a" * 64}, "team name"),
         ({"below": "-1"}, "the number of a line"),
         ({"below": "9" * 40}, "the number of a line"),
     ],

@@ -12,6 +12,7 @@ from ptkstore.application.identity.read_audit_log import LOOKED_THROUGH
 from ptkstore.console.pages.reads import Reads
 from ptkstore.domain.audit import TrailFilter
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.names import checked_name
 from ptkstore.domain.times import utc
 from ptkstore.errors import InvalidRequest
 
@@ -58,6 +59,8 @@ def _filter(said: Mapping[str, str]) -> TrailFilter:
     """Read the fields of the form; `InvalidRequest` for what is none, which would find other lines than were meant."""
     if said["action"] not in ("", *Action):
         raise InvalidRequest("the action is not one of those that the trail has")
+    if said["team"]:
+        checked_name("team", said["team"])
     since, until = _time(said["from"]), _time(said["to"])
     return TrailFilter(said["action"] or None, said["team"] or None, since, until)
 

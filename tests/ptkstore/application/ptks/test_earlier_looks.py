@@ -197,7 +197,7 @@ def test_more_forgotten_looks_than_can_be_counted_refuse_a_test(world: World, ho
     if how == "update":
         world.register(config=large, **place)
     with pytest.raises(
-        InvalidRequest, match=r"1,000,000 looks or more .* no confidence is left; .* larger epsilon"
+        InvalidRequest, match=r"1,000,000 looks or more .* no confidence is left\. .* larger epsilon"
     ):
         if how == "register":
             world.register(config=small, **place)
