@@ -150,6 +150,7 @@ def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
         "snapshot",
         "budgets",
         "charging",
+        "loss_parts",
         "odometers",
         "verification",
     }
