@@ -25,7 +25,7 @@ from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.domain.streams.persons import PersonLoss
 from ptkstore.domain.streams.policies import Closing
 from ptkstore.domain.streams.streams import Stream
-from ptkstore.domain.streams.windows import Window
+from ptkstore.domain.streams.windows import Window, n_spent_on
 from ptkstore.domain.subscriptions import Attempt, DeadLetter
 from ptkstore.domain.validations import Validation
 from ptkstore.domain.versions.versions import Version
@@ -136,6 +136,10 @@ class Reading(Adapters):
     def stream(self, name: str) -> Stream:
         with self.read() as uow:
             return uow.streams.get(name)
+
+    def windows_spent_on(self, stream: str) -> int:
+        with self.read() as uow:
+            return n_spent_on(uow.windows.of(stream), uow.streams.progress(stream).retired_before)
 
     def windows(self, stream: str) -> tuple[Window, ...]:
         with self.read() as uow:

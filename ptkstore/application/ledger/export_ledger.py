@@ -33,7 +33,7 @@ from ptkstore.domain.streams.guarantees import (
     protections,
 )
 from ptkstore.domain.streams.policies import POLICY_FIELDS, Policy, PrivacyUnit
-from ptkstore.domain.streams.windows import Window, index_of
+from ptkstore.domain.streams.windows import Window, index_of, n_spent_on
 from ptkstore.domain.versions.provenance import LOCAL
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
@@ -79,13 +79,18 @@ def export_ledger(
         assurances = assurances_on(snapshot, uow)
     exposure = exposure_of(stream, begin=begin, clock=clock, private=private)
     policy = snapshot.stream.policy
-    chosen = _windows_in(policy, windows, since, until)
+    first, end = _span(policy, since, until)
+    chosen = tuple(w for w in windows if first <= w.id.index and (end is None or w.id.index < end))
+    n_windows = n_spent_on(chosen, snapshot.progress.retired_before, first, end)
     blocks = _blocks_in(policy, snapshot.blocks, chosen)
     faults = faults_of(snapshot.blocks, snapshot.lines, in_row)
     faults += faults_of_memory(stream, private.keys, journal)
     figures: Mapping[str, Any] = {}
     if not faults:
-        figures = _figures(policy, odometers_on(snapshot, blocks, assurances), specs, len(chosen))
+        odometers = odometers_on(snapshot, blocks, assurances)
+        in_doubt = snapshot.progress.retired_before > first
+        lost = all_lines(policy) if in_doubt else odometers.stream.guarantee
+        figures = _figures(policy, odometers, specs, lost, n_windows)
     if policy.on_devices:
         local = _local(policy, device_odometer(snapshot), local_odometers(specs, snapshot), len(chosen))
         figures = {**figures, "local": local}
@@ -95,7 +100,7 @@ def export_ledger(
         "ledger_id": journal.ledger_id,
         "period": _period(since, until, chosen),
         "policy": _policy(policy),
-        "guarantee": _guarantee(policy, len(chosen)),
+        "guarantee": _guarantee(policy, n_windows),
         "journal": _journal(snapshot.lines),
         "verification": {"adds_up": not faults, "faults": list(faults)},
         "exposure": _exposure(exposure),
@@ -106,11 +111,10 @@ def export_ledger(
     return Export(signed(report, signer.public_key(), signer.sign), faults)
 
 
-def _windows_in(
-    policy: Policy, windows: Sequence[Window], since: datetime | None, until: datetime | None
-) -> tuple[Window, ...]:
+def _span(policy: Policy, since: datetime | None, until: datetime | None) -> tuple[int, int | None]:
+    """The first window of the period, and the first after it; None where it has no end."""
     if since is None and until is None:
-        return tuple(windows)
+        return 0, None
     if policy.privacy_unit is PrivacyUnit.USER:
         raise InvalidRequest(
             "the blocks of the privacy unit 'user' live as long as the stream: give no period"
@@ -118,8 +122,7 @@ def _windows_in(
     if since is not None and until is not None and until <= since:
         raise InvalidRequest("the period must end after it starts")
     first = index_of(policy, since) if since is not None else 0
-    end = index_of(policy, until - timedelta(microseconds=1)) + 1 if until is not None else None
-    return tuple(w for w in windows if first <= w.id.index and (end is None or w.id.index < end))
+    return first, index_of(policy, until - timedelta(microseconds=1)) + 1 if until is not None else None
 
 
 def _blocks_in(
@@ -280,8 +283,9 @@ def _loss_of(entry: Entry) -> dict[str, Any]:
 
 
 def _figures(
-    policy: Policy, odometers: Odometers, specs: Sequence[PtkSpec], windows: int
+    policy: Policy, odometers: Odometers, specs: Sequence[PtkSpec], lost: Loss, windows: int
 ) -> Mapping[str, Any]:
+    """Write the odometers; `lost` is the most of any block, also of windows that a restored catalog has forgotten."""
     spec_of = {spec.ptk_id: spec for spec in specs}
     if policy.on_devices:
         return {
@@ -292,7 +296,7 @@ def _figures(
         "spent": {
             "stream": spent_json(odometers.stream),
             "lines": {line: spent_json(spent) for line, spent in odometers.lines.items()},
-            "means": _protections(policy, odometers.stream.guarantee, windows),
+            "means": _protections(policy, lost, windows),
         },
         "blocks": [_block(row, policy) for row in odometers.blocks],
         "assured": odometers.assured.document(),

@@ -9,6 +9,7 @@ from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
 from ptkstore.application.ledger.verification import faults_of, faults_of_memory
 from ptkstore.domain.streams.guarantees import all_lines
 from ptkstore.domain.streams.persons import PersonLoss, StreamLoss, loss_to, why_no_person
+from ptkstore.domain.streams.windows import n_spent_on
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -46,15 +47,14 @@ def _loss_to(stream: str, begin: Read, keys: KeyStore, journal: JournalView) -> 
         snapshot = snapshot_of(stream, uow)
         policy_in_row = uow.streams.policy_in_row(stream)
         assurances = assurances_on(snapshot, uow)
-        windows = len(uow.windows.of(stream))
+        windows = uow.windows.of(stream)
     if faults_of(snapshot.blocks, snapshot.lines, policy_in_row) or faults_of_memory(stream, keys, journal):
         raise Refused(
             f"the journal of {stream} is wrong, so no loss is read off it; see: ptk ledger verify {stream}"
         )
     policy, progress = snapshot.stream.policy, snapshot.progress
-    if progress.retired_before:  # a restored catalog has forgotten windows, and what was spent on them
-        spent, windows = all_lines(policy), max(progress.closed_before, progress.retired_before)
-    else:
-        spent = most_lost_on(snapshot)
+    # a catalog that was restored has forgotten what was spent, on windows that it may not know
+    spent = all_lines(policy) if progress.retired_before else most_lost_on(snapshot)
+    n_windows = n_spent_on(windows, progress.retired_before)
     asserted = tuple(sorted(ptk_id for ptk_id, one in assurances.items() if not one.proven))
-    return loss_to(stream, policy, spent, windows, asserted)
+    return loss_to(stream, policy, spent, n_windows, asserted)

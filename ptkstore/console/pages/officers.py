@@ -57,7 +57,7 @@ class Officers(Reads):
 
     def _losses(self, name: str, policy: Policy, spent: Loss) -> dict[str, Any]:
         """What a record and a person have lost, and lose once all budget is spent, with a sentence in words."""
-        windows = len(self._service.windows(name))
+        windows = self._service.windows_spent_on(name)
         now = [_protected(one) for one in protections(policy, spent, windows)]
         most = [_protected(one) for one in protections(policy, policy.capacity, windows)]
         unit = 0 if policy.privacy_unit is PrivacyUnit.RECORD else -1

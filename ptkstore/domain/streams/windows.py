@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -43,6 +44,20 @@ class Window:
     start: datetime
     end: datetime
     state: WindowState
+
+
+def n_spent_on(windows: Iterable[Window], retired_before: int, first: int = 0, end: int | None = None) -> int:
+    """Count windows from `first` to before `end` on which losses may have been spent.
+
+    A restored catalog has forgotten windows. So all below `retired_before` count after a recovery, known or not.
+
+    Parameters
+    ----------
+    windows : iterable of Window
+        Those of the range that the catalog knows.
+    """
+    doubted = retired_before if end is None else min(end, retired_before)
+    return max(0, doubted - max(first, 0)) + sum(one.id.index >= retired_before for one in windows)
 
 
 def index_of(policy: Policy, time: datetime) -> int:

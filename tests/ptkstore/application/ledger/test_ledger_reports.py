@@ -21,7 +21,7 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store, check_report
 from tests.support.several_windows import queue_training
-from tests.support.world import DAY, ORIGIN, SCHEMA, STREAM, World, trips
+from tests.support.world import DAY, ORIGIN, SCHEMA, STREAM, World, speed, trips
 
 TENTH = Loss(10**8)
 
@@ -134,6 +134,30 @@ def test_windows_in_doubt_after_a_recovery_count_in_full(trained: World) -> None
     assert told["windows_in_doubt_below"] == 1
     assert [block["in_doubt"] for block in told["blocks"]] == [True] * 3 + [False] * 3
     assert report(trained, ORIGIN + DAY)["spent"]["stream"]["guarantee"]["epsilon"] == "0.35"
+
+
+def test_windows_that_a_recovery_forgot_count_in_what_a_person_loses(make: Callable[..., World]) -> None:
+    users = {"privacy_unit": PrivacyUnit.USER_IN_WINDOW, "unit_column": "zone", "max_rows_per_unit": 3}
+    world = make("users", **users)
+    estimator = speed(0.25)
+    covering = {**estimator["params"], "unit": "zone", "max_rows_per_unit": 3}
+    world.register("speed", estimator={**estimator, "params": covering})
+    for day in range(2):
+        world.publish(day)
+
+    def in_all_windows(*period: Any) -> tuple[str, str]:
+        told = report(world, *period)
+        return told["spent"]["means"][-1]["epsilon"], told["guarantee"]["promised"][-1]["epsilon"]
+
+    assert in_all_windows() == ("0.5", "2")
+    with world.service.begin() as uow:  # a recovery after windows 0 to 4: this catalog knows two of them
+        uow.streams.lock(STREAM)
+        uow.streams.advance(STREAM, replace(uow.streams.progress(STREAM), retired_before=5))
+        uow.commit()
+    assert in_all_windows() == ("5", "5")
+    assert in_all_windows(ORIGIN + 3 * DAY) == ("2", "2")
+    assert in_all_windows(ORIGIN + DAY, ORIGIN + 4 * DAY) == ("3", "3")
+    assert in_all_windows(ORIGIN + 5 * DAY) == ("0", "1")
 
 
 # reports
