@@ -138,6 +138,7 @@ class Reading(Adapters):
             return uow.streams.get(name)
 
     def windows_spent_on(self, stream: str) -> int:
+        """Count the windows on which losses may have been spent, with those that a recovery put in doubt."""
         with self.read() as uow:
             return n_spent_on(uow.windows.of(stream), uow.streams.progress(stream).retired_before)
 

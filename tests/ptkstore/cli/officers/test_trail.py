@@ -103,6 +103,7 @@ NO_ACTS = {
         "verify_ledger",
         "odometers",
         "person_loss",
+        "windows_spent_on",
         "queue",
         "simulate",
         "waits",
