@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,13 +30,6 @@ from tests.support.statements import counted
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, World
 
 PTK = "taxi.speed"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "home")
-    world.stream()
-    return world
 
 
 def test_a_store_without_faults_needs_nobody(world: World) -> None:

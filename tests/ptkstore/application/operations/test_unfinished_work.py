@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from ptkstore.application.identity.sight import Sight
 from ptkstore.application.operations.unfinished_work import JOBS_MOST, WorkFacts, WorkState
@@ -13,13 +10,6 @@ from ptkstore.domain.jobs import JobKind, JobState, retry_wait
 from tests.support.world import STREAM, World
 
 PTK = "taxi.speed"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "home")
-    world.stream()
-    return world
 
 
 def told(world: World, sight: Sight | None = None) -> tuple[WorkFacts, ...]:
