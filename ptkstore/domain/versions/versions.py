@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ptklib.canonical_json import canonical_json
@@ -133,12 +133,11 @@ def table_files(files: Mapping[str, bytes]) -> tuple[tuple[StateFile, ...], dict
 def election_time(now: datetime, newest: Version | None) -> datetime:
     """Return when a version is elected that waits for no release tick: to the second, as at a tick.
 
-    It is after the newest version, whatever the clock says, or joins in time could not tell the two apart.
+    In the second of the newest version it is `now`, so that joins in time can tell the two apart. It is never later than
+    `now`: a version that is elected in the future is placed no sooner, and would wait as long as a clock went back.
     """
     second = now.replace(microsecond=0)
-    if newest is None or second > newest.elected_at:
-        return second
-    return max(now, newest.elected_at + timedelta(microseconds=1))
+    return second if newest is None or second > newest.elected_at else now
 
 
 def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
