@@ -133,8 +133,8 @@ def table_files(files: Mapping[str, bytes]) -> tuple[tuple[StateFile, ...], dict
 def election_time(now: datetime, newest: Version | None) -> datetime:
     """Return when a version is elected that waits for no release tick: to the second, as at a tick.
 
-    In the second of the newest version it is `now`, so that joins in time can tell the two apart. It is never later than
-    `now`: a version that is elected in the future is placed no sooner, and would wait as long as a clock went back.
+    In the second of the newest version it is `now`, so that joins in time can tell the two apart. It is never later
+    than `now`: a version that is elected in the future would wait until then to be placed.
     """
     second = now.replace(microsecond=0)
     return second if newest is None or second > newest.elected_at else now
